@@ -74,17 +74,21 @@ def run(
     verify: VerifyOptions,
     workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
-    as_json: Annotated[bool, typer.Option("--json", help="The journal on stdout, one entry a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON lines on stdout: every entry, then the order; with --quiet the order.")
+    ] = False,
 ) -> None:
     """Do one turn right here: no broker, no database, nothing kept.
 
-    On a terminal it asks there for approvals and answers. Without one, or with --json, nobody is asked, and a call that
-    needs approval is denied.
+    On a terminal it asks there for approvals and answers. Without one, or with --json or --quiet, nobody is asked, and
+    a call that needs approval is denied.
 
     Example: drone run "Explain this repository" --limit rounds=20
     """
     from drone.local_run import order_from, run_here
     from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE
+    from mcc.view.screens import Shown
 
     directory = (workspace or Path()).resolve()
     try:
@@ -95,7 +99,7 @@ def run(
     settings = _settings(workspace_roots=(directory,))
     if os.geteuid() == 0:
         say(f"drone run: {AS_ROOT}; {AS_ROOT_ADVICE}.")
-    done = asyncio.run(run_here(settings, order, as_json=as_json))
+    done = asyncio.run(run_here(settings, order, Shown.of(as_json=as_json, quiet=quiet)))
     raise typer.Exit(DONE if done else FAILED)
 
 

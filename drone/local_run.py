@@ -2,17 +2,15 @@
 
 import asyncio
 import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Event
-from typing import Protocol
 
 from pydantic import ValidationError
 
 from drone.agent.control.approver import Asking
-from drone.agent.ports.journal import DeltaKind, MemoryJournal
+from drone.agent.ports.journal import MemoryJournal, TextDelta
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.order_context import OrderContext
@@ -20,118 +18,35 @@ from drone.settings import Settings
 from drone.threads import in_thread
 from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
-from mcc.contracts.entry import Entry, Origin
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.record import RecordStatus
-from mcc.contracts.shape import now, to_json
+from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
 from mcc.rules.mistakes import mistakes
 from mcc.view.offers import print_checks, print_offers
-from mcc.view.output import can_draw, clean, clean_json, print_json
+from mcc.view.output import print_json
 from mcc.view.prompting import ReadLine, ask, possible, read_line
+from mcc.view.screens import Screen, Shown, conclude, screen
+
+DRONE = "drone run"
+"""The drone that has the order, as its journal names it."""
 
 
-class Watcher(Protocol):
-    """Shows a turn: gets each entry and each piece of streamed text as it comes, and the outcome at the end."""
+class ShownJournal(MemoryJournal):
+    """A journal in memory of which a screen shows every entry, and streamed text where it can."""
 
-    def entry(self, entry: Entry) -> None: ...
+    def __init__(self, order_id: str, screen: Screen) -> None:
+        super().__init__(order_id, watch=screen.show)
+        self._screen = screen
 
-    def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None: ...
-
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None: ...
-
-    def aside(self) -> AbstractContextManager[None]:
-        """Within this context, nothing is drawn on the terminal."""
-
-
-@contextmanager
-def watcher(*, as_json: bool) -> Iterator[Watcher]:
-    """JSON lines on stdout if asked for, else on stderr a live tree where that is a terminal, else plain lines."""
-    if as_json:
-        yield JsonLines()
-    elif can_draw():
-        with LiveTree() as live:
-            yield live
-    else:
-        yield PlainLines()
-
-
-class Undrawn:
-    """A watcher without a picture, which other output needs not avoid."""
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-class JsonLines(Undrawn):
-    def entry(self, entry: Entry) -> None:
-        sys.stdout.buffer.write(clean_json(to_json(entry)) + b"\n")
-        sys.stdout.buffer.flush()
-
-    def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        """Nothing: streamed text is not part of the journal."""
-
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
-        """Nothing: the journal's last entry has the outcome."""
-
-
-class PlainLines(Undrawn):
-    def __init__(self) -> None:
-        from mcc.view.lines import Lines
-
-        self._lines = Lines()
-
-    def entry(self, entry: Entry) -> None:
-        if line := self._lines.line_of(entry):
-            print(line, file=sys.stderr, flush=True)
-
-    def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        """Nothing: a line shows a whole entry."""
-
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
-        from mcc.view import figures
-
-        if outcome.answer:
-            print(clean(outcome.answer), flush=True)
-        why = f": {clean(outcome.detail)}" if outcome.detail else ""
-        print(f"{outcome.status}{why} · {figures.spent(journal.fold.usage)}", file=sys.stderr, flush=True)
-
-
-class LiveTree(PlainLines):
-    """A tree that is redrawn several times a second while the turn runs; its last picture stays."""
-
-    def __init__(self) -> None:
-        from mcc.view.story import Story
-
-        super().__init__()
-        self._story = Story()
-        self._drawn = ExitStack()
-
-    def __enter__(self) -> "LiveTree":
-        from mcc.view.live import live_tree
-
-        self._target_for = self._drawn.enter_context(live_tree(self._story))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._drawn.close()
-
-    def aside(self) -> AbstractContextManager[None]:
-        return self._target_for()
-
-    def entry(self, entry: Entry) -> None:
-        self._story.add(entry)
-
-    def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        self._story.add_delta(origin.record_id, kind, text)
-
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
-        self._drawn.close()
-        super().ended(outcome, journal)
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        if self._screen.needs_all and origin.record_id is not None:
+            self._screen.show(delta.for_viewers(self.order_id, 1, origin))
 
 
 class AtTerminal:
@@ -158,7 +73,7 @@ class AtTerminal:
             over = Event()
             try:
                 with self._aside():
-                    answer = await in_thread(ask, item, over.is_set, self._read, None, lambda: self._whole(item))
+                    answer = await in_thread(ask, item, over.is_set, self._read, lambda: self._whole(item))
             finally:
                 over.set()
             if answer is None:
@@ -197,27 +112,30 @@ def order_from(
             "session_id": fresh_id(),
             "session_seq": 1,
             "status": OrderStatus.RUNNING,
-            "created_at": now(),
+            "attempt": 1,
+            "drone": DRONE,
+            "created_at": (at := now()),
+            "started_at": at,
         }
     )
 
 
-async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:
+async def run_here(settings: Settings, order: WorkOrder, shown: Shown) -> bool:
     """Run the order and show it. Answers whether it succeeded; Ctrl-C cancels it.
 
-    Approvals and questions are asked at this terminal, if there is one; without one they are denied. `on_ask` of the
-    order, else of the operator's settings, overrides that.
+    Approvals and questions are asked at this terminal, if there is one and progress is shown there; else they are
+    denied. `on_ask` of the order, else of the operator's settings, overrides that.
     """
     crew = Crew.from_settings(settings)
-    attended = possible() and not as_json
+    attended = shown is Shown.ALL and possible()
     on_ask = order.on_ask or settings.approvals.on_ask or ("wait" if attended else "deny")
     order = order.model_copy(update={"on_ask": on_ask})
-    with watcher(as_json=as_json) as watch:
-        journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
-        asking = AtTerminal(watch.aside, kept=journal.texts.get)
+    with screen(shown) as onto:
+        journal = ShownJournal(order.id, onto)
+        asking = AtTerminal(onto.aside, kept=journal.texts.get)
         people = Asking(asking, expire_seconds=crew.expire_seconds) if attended else None
         journal.tell(OrderQueued.of(order, order.session_id, order.session_seq))
-        journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
+        journal.tell(OrderClaimed(attempt=order.attempt, epoch=1, drone=DRONE, incarnation=fresh_id()))
         task = asyncio.ensure_future(crew.run(order, OrderContext(journal, people=people)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         try:
@@ -227,11 +145,17 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
             outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
         finally:
             await crew.close()
+        outcome = outcome.model_copy(update={"usage": journal.fold.usage})
         journal.tell(
-            OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=journal.fold.usage)
+            OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=outcome.usage)
         )
-        watch.ended(outcome, journal)
-    return outcome.status is OrderStatus.SUCCEEDED
+    return conclude(_ended(order, outcome, journal.fold.last_seq), shown, DRONE)
+
+
+def _ended(order: WorkOrder, outcome: Outcome, last_seq: int) -> WorkOrder:
+    """The order as a service would answer it now."""
+    how = {name: getattr(outcome, name) for name in Outcome.model_fields}
+    return order.model_copy(update={**how, "finished_at": now(), "last_seq": last_seq})
 
 
 def list_here(settings: Settings, as_json: bool) -> bool:

@@ -55,7 +55,8 @@ def _demonstrate() -> int:
 
 
 def _show_one_order(client: "MCC", settings: "Settings") -> int:
-    from mcc.cli.following import Shown, conclude, follow, withdraw
+    from mcc.cli.following import conclude, follow, withdraw
+    from mcc.view.screens import Shown
 
     order_id = client.orders.submit(PROMPT, workspace=CHECKOUT).id
     try:

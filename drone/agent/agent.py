@@ -48,7 +48,7 @@ class Run:
     @property
     def conversation(self) -> tuple[Message, ...]:
         """All messages of this run and of the conversation before it; a follow-up run starts from them."""
-        return self._state.transcript.messages
+        return self._state.conversation.transcript.messages
 
     @property
     def tools_removed(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Run:
         started = self._state.started
         prompt = first_message(started.environment if started else "", task.prompt)
         opening = (*messages_of(session), *task.earlier, UserMessage(prompt))
-        self._state.transcript.open(opening, extra_characters)
+        self._state.conversation.transcript.open(opening, extra_characters)
 
     async def _run_rounds(self, loop: Loop, agent_control: AgentControl) -> Report:
         """Run the rounds within the agent's wall clock, until they end or someone cancels the agent."""

@@ -18,7 +18,7 @@ from drone.agent.tool_calls import ToolCalls
 from drone.agent.turns.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStep, GateChecked
+from mcc.contracts.journal import AgentStep, BudgetWarned, GateChecked
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
@@ -66,35 +66,53 @@ class Loop:
         Raises `Stopped`, `ModelError`, `JournalError`.
         """
         state, finish = self._state, self._finish
+        # The order of the branches is the order in which a run ends: what has begun comes before what could follow, a
+        # result before the limits and faults that would end the run without one, and a new question last.
         while True:
+            # Before anything else, as no step of a run whose attempts at the gate are used up can end it well.
             if finish is not None:
                 finish.check_attempts()
+            # Calls that have begun have effects, and the model reads their results: nothing overtakes them.
             if state.open is not None:
                 if not state.open.started:  # started calls continue their children, which wait out pauses themselves
                     await self._wait_while_paused()
                 await self._tool_calls.act(state.open)
+            # Before the limit: the last reply that a limit leaves may be the result, given as text.
             elif (accepted_text := await self._accepted_as_text()) is not None:
                 await self._write(accepted_text)
-            elif state.landing is not None and state.landed and state.gate.accepted is None:
-                raise LimitReached(state.landing.limit, state.landing.allowed)
+            # After the calls and the text of that last reply, which may have handed in a result; before whatever would
+            # send the agent back, as it has no reply left.
+            elif (landing := self._landed_limit) is not None and state.gate.accepted is None:
+                raise LimitReached(landing.limit, landing.allowed)
+            # After the text was tried as the result: what is left is a reply that hands in nothing.
             elif finish is not None and self._replied_without_call:
                 await self._wait_while_paused()
                 await self._write(finish.reply_without_submission())
+            # Before the result: this drone has not seen the verdict that the journal tells of, and needs it to report.
             elif (accepted := self._accepted_elsewhere()) is not None:
                 await self._judge_again(accepted)
+            # Before the stop, which does not undo a result that was accepted; an answer with a fault is no result here.
             elif (candidate := await self._result()) is not None:
                 if (report := await self._verified(candidate)) is not None:
                     return report
-            elif state.stopped is not None and not self._has_mail_after_answer:
-                raise state.stopped.kind(state.stopped.said)
+            # Before the next question, unless mail has come: that may change what the fault was about.
+            elif (stopped := state.course.stopped) is not None and not self._has_mail_after_answer:
+                raise stopped.kind(stopped.said)
+            # Nothing is open, handed in or wrong: the model says what comes next.
             else:
                 await self._ask()
+
+    @property
+    def _landed_limit(self) -> BudgetWarned | None:
+        """The warning after which one reply was left, once that reply has come."""
+        spending = self._state.spending
+        return spending.landing if spending.landed else None
 
     @property
     def _replied_without_call(self) -> bool:
         """Whether the last reply calls no tool, and has caused neither a nudge nor a stop."""
         state = self._state
-        settled = state.nudge is None and state.stopped is None and state.gate.accepted is None
+        settled = state.course.nudge is None and state.course.stopped is None and state.gate.accepted is None
         return state.answer is not None and settled
 
     async def _accepted_as_text(self) -> GateChecked | None:
@@ -141,7 +159,7 @@ class Loop:
         if state.answer is None:
             return None
         await self._wait_while_paused()
-        if self._has_mail_after_answer or state.nudge is not None or state.stopped is not None:
+        if self._has_mail_after_answer or state.course.nudge is not None or state.course.stopped is not None:
             return None
         return self.report(RecordStatus.COMPLETED)
 
@@ -163,7 +181,7 @@ class Loop:
         if (best := await self._tool_calls.best()) is not None:
             return best
         words = self._state.judged.sent_back
-        return Verdict(text=words) if words and not self._state.landed else None
+        return Verdict(text=words) if words and not self._state.spending.landed else None
 
     def _accepted(self, verdict: Verdict) -> Report:
         result = verdict.result
@@ -183,14 +201,14 @@ class Loop:
             self._add_notices()
             reply = await ask(model, self._request, call)
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
-            if state.answer_check.remark:
-                self._note(AgentStep(name=ANNOUNCED, message=state.answer_check.remark))
+            if state.course.answer_check.remark:
+                self._note(AgentStep(name=ANNOUNCED, message=state.course.answer_check.remark))
             return
         except ModelError as error:
             self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
             if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
-                if state.landing is not None:
-                    raise LimitReached(state.landing.limit, state.landing.allowed) from error
+                if (landing := state.spending.landing) is not None:
+                    raise LimitReached(landing.limit, landing.allowed) from error
                 raise
             refusal = error
         except asyncio.CancelledError:
@@ -255,8 +273,8 @@ class Loop:
 
     def _add_notices(self) -> None:
         """Add a pending nudge and due warnings to the transcript before the model is asked."""
-        if self._state.nudge is not None:
-            self._note(self._state.nudge)
+        if self._state.course.nudge is not None:
+            self._note(self._state.course.nudge)
         while (warning := self.allowance.warning()) is not None:
             self._note(warning)
 
@@ -264,7 +282,7 @@ class Loop:
         asked = self._agent.model_settings if self._asked is None else self._asked
         return Ask(
             system=self._system,
-            messages=self._state.transcript.messages,
+            messages=self._state.conversation.transcript.messages,
             tools=self._tool_calls.specs(),
             max_output_tokens=self.allowance.output_cap(asked.max_output_tokens),
             temperature=asked.temperature,
@@ -273,7 +291,7 @@ class Loop:
             cache_key=self._state.origin.record_id or "",
             seconds=self.allowance.seconds_for_call(),
             call_seconds=self.allowance.share.model_call_seconds,
-            waited_seconds=self._state.waited_seconds,
+            waited_seconds=self._state.asking.waited_seconds,
         )
 
     async def _wait_while_paused(self) -> None:
@@ -314,5 +332,5 @@ class Loop:
             model=self._agent.model.name,
             checked=state.judged.checked,
             revisions=state.judged.revisions,
-            remark=state.answer_check.remark,
+            remark=state.course.answer_check.remark,
         )

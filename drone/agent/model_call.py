@@ -53,7 +53,7 @@ class Context:
     @property
     def window(self) -> int | None:
         """Size of the model's context in tokens; None while unknown."""
-        known = (self._state.window, context_tokens(self._model))
+        known = (self._state.asking.window, context_tokens(self._model))
         return min((tokens for tokens in known if tokens), default=None)
 
     def room(self) -> int:
@@ -86,7 +86,7 @@ class Context:
 
     async def _clip(self, window: int | None, *, refused: bool) -> bool:
         """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
-        transcript, tokens = self._state.transcript, self._state.tokens_of_question()
+        transcript, tokens = self._state.conversation.transcript, self._state.tokens_of_question()
         found = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
         clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
         if not clipped:
@@ -105,7 +105,7 @@ class Context:
         return True
 
     async def _clipped(self, result: ToolResult, kept: int) -> Clipped:
-        before = self._state.transcript.clips.get(result.call_id)
+        before = self._state.conversation.transcript.clips.get(result.call_id)
         if before is not None:
             return before.model_copy(update={"kept": kept})
         artifact = await self._turn.artifacts.keep(unfenced(result.content))
@@ -124,10 +124,10 @@ class ModelCall:
         self._origin = state.origin
         self._round = state.rounds + 1
         self.model = model
-        self.attempt = state.tries + 1
+        self.attempt = state.asking.tries + 1
         self._reserved = reserved
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
-        self._reported = set(state.not_sent)
+        self._reported = set(state.asking.not_sent)
         self._bill = Bill()
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:

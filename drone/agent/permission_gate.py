@@ -175,7 +175,7 @@ class PermissionGate:
 
     def _requests_for(self, call: Call) -> list[_Request]:
         """The approval requests for this call so far, newest last."""
-        items = self._state.items.values()
+        items = self._state.conversation.items.values()
         facts = [(one.asked, one) for one in items if one.asked.call_id == call.call_id]
         return [_Request(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
 

@@ -17,7 +17,8 @@ from drone.agent.ports.receipts import Receipt, reading, recalled
 from drone.agent.ports.report import describe_tool_error, not_an_object
 from drone.agent.ports.transcript import VALIDATE
 from drone.agent.spending.allowance import Allowance
-from drone.agent.state.record import OpenReply, RecordState
+from drone.agent.state.record import RecordState
+from drone.agent.state.record_parts import OpenReply
 from drone.agent.turns.call_ends import (
     NAME,
     InOrder,
@@ -102,11 +103,11 @@ class ToolCalls:
         there = (*self._tools.specs(), *self._finish_specs)
         if self._setup is not None:
             there = self._setup.current_specs(there)
-        if self._state.landing is not None:
+        if self._state.spending.landing is not None:
             there = tuple(filter(self._submits, there))
         self._specs = {spec.name: spec for spec in there}
         # Found tools come last, in the order they were found, so that the provider's cached prefix stays valid.
-        found = (self._specs[name] for name in self._state.found if name in self._specs)
+        found = (self._specs[name] for name in self._state.conversation.found if name in self._specs)
         there = (*(spec for spec in there if not spec.deferred), *(spec for spec in found if spec.deferred))
         return tuple(filter(self.is_available, there)) if self._agent_control.has_removed_tools else there
 
@@ -322,7 +323,7 @@ class ToolCalls:
 
     def _refused(self, call: ToolCall) -> Output | None:
         """Why the call does not run, as a result for the model; None when it does, which reserves a tool call."""
-        if self._state.landing is not None:
+        if self._state.spending.landing is not None:
             return refusal("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
         spec = self._specs.get(call.name)
         if spec is None:
@@ -370,13 +371,13 @@ class ToolCalls:
     def _evidence(self) -> Evidence:
         state, tree = self._state, self._turn.tree
         return Evidence(
-            task=state.task,
+            task=state.conversation.task,
             receipts=(*map(tree.receipt, self._earlier), *state.receipts),
-            children=tuple(tree.reports_of(state.child_ids)),
-            usage=state.spent,
+            children=tuple(tree.reports_of(state.children.ids)),
+            usage=state.spending.spent,
             reading=reading(self.specs()),
             threads=self._turn.threads,
-            below=tuple(tree.receipts_of(state.child_ids)),
+            below=tuple(tree.receipts_of(state.children.ids)),
             roots=self._roots,
             kept=self._turn.journal.kept,
         )

@@ -162,10 +162,10 @@ class NodeAgents:
     ) -> tuple[RunFailure | None, tuple[Judged, ...]]:
         """The failure of the run, None for a pass, and the verdicts to keep with it."""
         evidence = Evidence(
-            task=record.task,
+            task=record.conversation.task,
             receipts=tuple(record.receipts),
             children=(),
-            usage=record.spent,
+            usage=record.spending.spent,
             threads=self.turn.threads,
             kept=self.turn.journal.kept,
         )

@@ -64,7 +64,7 @@ class Outline:
     def _decision(self) -> str | None:
         """The decision; "" while it is pending, None before approval was requested."""
         root = self.turn.tree.begun(self.origin.record_id)
-        item = None if root is None else root.items.get(self.approval_id)
+        item = None if root is None else root.conversation.items.get(self.approval_id)
         if item is None:
             return None
         return item.heard.decision if isinstance(item.heard, ApprovalDecided) else ""

@@ -62,44 +62,43 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model at a provider. `name` is `provider/model` as people know it, `model` the provider's own name for it.
-
-    `provider` is its entry in `mcc.configuration.providers` and selects the differences from its wire form.
-
-    `context_tokens` and `max_output_tokens` are the user's figures, `known` those of the table of models.
-
-    `alias` and `key_name` (the environment variable that holds the key) are used in sentences; `key` may be empty.
-    Raises ValueError for a `base_url` that no key may be sent to.
-
-    `key_command` prints the key if no other is configured.
-
-    `thinking` and `temperature` apply if an ask sets none. `allow_http`: `base_url` may be http on another machine.
-    `proxy`: empty for none, None = that of the wire.
-
-    `extra_body`: fields added last to every request, replacing those of the same name; `extra_headers` likewise.
-    `cache_ttl`: how long prompts stay cached at a provider that offers a choice.
-    """
+    """A model at a provider. Raises ValueError for a `base_url` that no key may be sent to."""
 
     name: str
+    """`provider/model`, as people know it."""
     model: str
+    """The provider's own name for it."""
     base_url: str
     key: str = field(default="", repr=False)
+    """May be empty."""
     key_name: str = ""
+    """The environment variable that holds the key, for sentences."""
     key_command: KeyCommand | None = field(default=None, repr=False)
+    """Prints the key if no other is configured."""
     provider: str = ""
+    """Its entry in `mcc.configuration.providers`, which selects the differences from its wire form."""
     alias: str = ""
+    """Its name in the configuration, for sentences."""
     stream: bool = True
     max_output_tokens: int | None = None
+    """The user's figure, like `context_tokens`."""
     context_tokens: int | None = None
     known: KnownModel = UNKNOWN
+    """The figures of the table of models."""
     thinking: Thinking = "inherit"
+    """Applies if an ask sets none, like `temperature`."""
     temperature: float | None = None
     allow_http: bool = False
+    """`base_url` may be http on another machine."""
     proxy: str | None = None
+    """Empty for none, None = that of the wire."""
     price: Price | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
+    """Fields added last to every request, replacing those of the same name."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Likewise."""
     cache_ttl: Literal["5m", "1h"] = "5m"
+    """How long prompts stay cached at a provider that offers a choice."""
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:

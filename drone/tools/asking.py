@@ -69,7 +69,7 @@ async def answered(turn: Turn, origin: Origin, asked: QuestionAsked) -> Question
 
     The turn's inbox must reach people.
     """
-    items = turn.tree.record(origin).items
+    items = turn.tree.record(origin).conversation.items
     if asked.question_id not in items:
         await turn.journal.write(origin, asked)
     item = items[asked.question_id]

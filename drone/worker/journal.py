@@ -138,26 +138,7 @@ class OrderJournal:
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self.sealed or origin.record_id is None:
             return
-        # Not validated, for speed: all parts are our own, and there is one delta for every few characters of a reply.
-        self._writer.delta(
-            Delta.model_construct(
-                type="delta",
-                kind=delta.kind,
-                order_id=self.order_id,
-                epoch=self.epoch,
-                record_id=origin.record_id,
-                parent_id=origin.parent_id,
-                agent=origin.agent,
-                depth=origin.depth,
-                round=delta.round,
-                attempt=delta.attempt,
-                offset=delta.offset,
-                text=delta.text,
-                index=delta.call.index if delta.call else None,
-                name=delta.call.name if delta.call else "",
-                call_id=delta.call_id,
-            )
-        )
+        self._writer.delta(delta.for_viewers(self.order_id, self.epoch, origin))
 
     def progress(self, progress: GenerationProgress) -> None:
         if not self.sealed:

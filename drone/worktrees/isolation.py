@@ -301,4 +301,4 @@ def _caller(task: Task, turn: Turn) -> Origin:
 
 def _last(task: Task, turn: Turn) -> WorktreeMade | WorktreeEnded | None:
     above = turn.tree.begun(task.parent_id)
-    return None if above is None else above.worktrees.get(task.record_id)
+    return None if above is None else above.children.worktrees.get(task.record_id)

@@ -1,6 +1,5 @@
-"""Shared by all commands: options, exit codes, errors as sentences on stderr, pairs and Markdown on stdout."""
+"""Shared by all commands: options, exit codes, errors as sentences on stderr, pairs on stdout."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.view.output import print_json as print_json
+from mcc.view.output import print_markdown as print_markdown
 from mcc.view.output import say as say
 from mcc.view.tables import print_table as print_table
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-
     from mcc.settings import Settings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
@@ -71,34 +69,6 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
         for line in f"{name:<{width}}  {value}".replace("\n", "\n" + " " * (width + 2)).split("\n"):
             for part in wrapped(line, columns, width + 2):
                 print(part)
-
-
-def print_markdown(text: str) -> None:
-    """Print an answer: rendered on a terminal, else as it is; `clean`, and with all that Markdown would leave out."""
-    from mcc.view.output import clean
-
-    safe = clean(text)
-    if not sys.stdout.isatty():
-        print(safe)
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
-    from rich.theme import Theme
-
-    # Code in the terminal's own colours: rich's default is a black background, which stands out in a light window.
-    colours = Theme({"markdown.code": "bold cyan", "markdown.code_block": "cyan"})
-    shown = Markdown(safe, hyperlinks=False, code_theme="ansi_light")
-    shown.parsed = _everything_shown().parse(safe)
-    Console(highlight=False, theme=colours).print(shown)
-
-
-def _everything_shown() -> "MarkdownIt":
-    """A parser for rich that leaves to be shown as text what would not be shown: HTML, the addresses of pictures,
-    definitions of links, and character references, which could stand for what `clean` has just escaped."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-    return parser.disable(["entity", "html_block", "html_inline", "image", "reference"])
 
 
 def clock(moment: datetime | None) -> str:

@@ -64,7 +64,8 @@ def revert(
 
     Example: mcc orders revert 0190c9a2-0000-7000-8000-000000000000
     """
-    from mcc.cli.following import Shown, conclude, follow, say_detached
+    from mcc.cli.following import conclude, follow, say_detached
+    from mcc.view.screens import Shown
 
     order = call.client.orders.revert(order_id, to=to, overwrite=overwrite)
     if detach:

@@ -1,153 +1,16 @@
-"""Follows an order on this terminal: progress on stderr and the answer on stdout, or all as JSON lines."""
+"""Follows an order of the service on this terminal, and says how to return to it."""
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
-from mcc.view.output import can_draw, show_wrapped
-
-PROGRESS_SECONDS = 10.0
-"""How often a generation's progress is printed where no tree is drawn."""
+from mcc.cli.command import DONE, FAILED, INTERRUPTED, say
+from mcc.view import screens
+from mcc.view.screens import Shown, how_it_ended, screen
 
 if TYPE_CHECKING:
     from mcc.cli.archive import Reader
     from mcc.cli.inbox import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
-    from mcc.contracts.wire import OrderEvent
-    from mcc.view.live import Aside
-    from mcc.view.story import Story
-
-
-class Shown(Enum):
-    """What is shown of an order: progress and answer, only the answer, every entry and the order as JSON, or only the
-    order as JSON."""
-
-    ALL = "all"
-    ANSWER = "answer"
-    JSON = "json"
-    JSON_ORDER = "json order"
-
-    @classmethod
-    def of(cls, *, as_json: bool, quiet: bool = False) -> "Shown":
-        if as_json:
-            return cls.JSON_ORDER if quiet else cls.JSON
-        return cls.ANSWER if quiet else cls.ALL
-
-    @property
-    def as_json(self) -> bool:
-        return self in (Shown.JSON, Shown.JSON_ORDER)
-
-
-class Screen(Protocol):
-    """Shows the items of a watched order. `needs_all`: it needs every entry from the first, and streamed text."""
-
-    needs_all: bool
-
-    def show(self, item: "OrderEvent") -> None: ...
-
-    def aside(self) -> AbstractContextManager[None]:
-        """Within this context, nothing is drawn on the terminal."""
-
-
-class _Undrawn:
-    """A screen without a picture, which other output needs not avoid."""
-
-    needs_all = False
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-class _Nothing(_Undrawn):
-    def show(self, item: "OrderEvent") -> None:
-        """Shows nothing."""
-
-
-class _JsonLines(_Undrawn):
-    def show(self, item: "OrderEvent") -> None:
-        print_json(item, type="entry")
-
-
-class _PlainLines(_Undrawn):
-    def __init__(self) -> None:
-        from mcc.view.lines import Lines
-
-        self._lines = Lines()
-
-    def show(self, item: "OrderEvent") -> None:
-        from mcc.contracts.entry import Entry
-
-        if isinstance(item, Entry) and (line := self._lines.line_of(item)):
-            show_wrapped(line)
-
-
-class _PlainGeneration(_PlainLines):
-    """Plain lines of a generation: without tool calls and changes of the document, but with its progress at times."""
-
-    needs_all = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reported_at = time.monotonic()
-
-    def show(self, item: "OrderEvent") -> None:
-        from mcc.contracts.entry import Entry
-        from mcc.contracts.journal import DocumentChanged, ToolStarted
-        from mcc.contracts.wire import GenerationProgress
-
-        if not (isinstance(item, Entry) and isinstance(item.data, DocumentChanged | ToolStarted)):
-            super().show(item)
-        if isinstance(item, GenerationProgress) and time.monotonic() >= self._reported_at + PROGRESS_SECONDS:
-            from mcc.view.generation import in_words
-
-            self._reported_at = time.monotonic()
-            say(f"generation: {in_words(item)}")
-
-
-class _Tree:
-    needs_all = True
-
-    def __init__(self, story: "Story", aside: "Aside") -> None:
-        self.story = story
-        self.aside = aside
-
-    def show(self, item: "OrderEvent") -> None:
-        from mcc.contracts.entry import Entry
-        from mcc.contracts.wire import Delta
-        from mcc.view.generation import Generation
-
-        if isinstance(item, Entry):
-            self.story.add(item)
-        elif isinstance(item, Delta):
-            self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
-        elif isinstance(self.story, Generation):
-            self.story.progress = item
-
-
-@contextmanager
-def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
-    """The screen for `shown`: JSON lines on stdout; on stderr a live tree where that is a terminal, else plain lines;
-    or nothing.
-
-    `generates`: the order generates a document; the tree shows its nodes.
-    """
-    if shown is not Shown.ALL:
-        yield _JsonLines() if shown is Shown.JSON else _Nothing()
-    elif can_draw():
-        from mcc.view.generation import Generation
-        from mcc.view.live import live_tree
-        from mcc.view.story import Story
-
-        story = Generation() if generates else Story()
-        with live_tree(story) as aside:
-            yield _Tree(story, aside)
-    else:
-        yield _PlainGeneration() if generates else _PlainLines()
 
 
 def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None) -> None:
@@ -179,27 +42,7 @@ def _generates(reader: "Reader", order_id: str) -> bool:
 
 def conclude(order: "WorkOrder", shown: Shown) -> int:
     """Print how `order` ended: its answer to stdout, why it failed to stderr. Answers the exit code."""
-    from mcc.contracts.status import OrderStatus
-    from mcc.view import figures
-
-    succeeded = order.status is OrderStatus.SUCCEEDED
-    if shown.as_json:
-        print_json(order, type="order")
-        return DONE if succeeded else FAILED
-    if order.answer:
-        if shown is Shown.ALL and sys.stdout.isatty():
-            print()
-        print_markdown(order.answer)
-    if not succeeded:
-        say(f"mcc: order {order.id} {how_it_ended(order)}")
-    elif shown is Shown.ALL and sys.stderr.isatty():
-        say(f"order {order.id} · {figures.spent(order.usage)}")
-    return DONE if succeeded else FAILED
-
-
-def how_it_ended(order: "WorkOrder") -> str:
-    reason = f" ({order.reason})" if order.reason else ""
-    return f"{order.status}{reason}: {order.detail or 'no reason was given'}"
+    return DONE if screens.conclude(order, shown, "mcc") else FAILED
 
 
 def say_detached(order_id: str) -> int:

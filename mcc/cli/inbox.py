@@ -243,12 +243,11 @@ class Prompt:
     def _ask(self, item: "AnyItem") -> None:
         from mcc.client.errors import Conflict, Refused
         from mcc.contracts.approvals import NewAnswer, NewDecision
-        from mcc.view.inbox import PREVIEW_LINES
         from mcc.view.prompting import ask, read_line
 
         try:
             read, whole = self._read or read_line, partial(whole_of, self._client, item)
-            match ask(item, lambda: self._pending(item.id) is None, read, PREVIEW_LINES, whole):
+            match ask(item, lambda: self._pending(item.id) is None, read, whole):
                 case NewDecision(decision="approve", remember=remember):
                     self._client.inbox.approve(item.id, remember=remember)
                 case NewDecision(note=note):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, USAGE, fail, plain_errors
-from mcc.cli.following import Shown, how_it_ended
 from mcc.cli.order_file import Line, OrderFile, open_orders
 from mcc.cli.order_request import OrderRequest, allow_workspace
 from mcc.cli.placing import PlacingOptions, service_for, sigterm_as_ctrl_c
 from mcc.cli.server import exit_on_client_errors
 from mcc.view.output import one_line, print_json, say, short_id
+from mcc.view.screens import Shown, how_it_ended
 
 if TYPE_CHECKING:
     from pathlib import Path

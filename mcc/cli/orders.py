@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.order import WorkOrder
+    from mcc.contracts.record import ChatRecord
 
 LOOK_SECONDS = 0.3
 
@@ -106,7 +107,8 @@ def show(query: Query, order_id: OrderId) -> None:
     order = query.reader.orders.get(order_id)
     if query.printed(order):
         return
-    print_pairs(_facts(order, _paused(query.reader, order)))
+    record = _record_so_far(query.reader, order)
+    print_pairs(_facts(order, record))
     if order.answer:
         print()
         print_markdown(order.answer)
@@ -123,7 +125,8 @@ def watch(
 
     Example: mcc orders watch 0190c9a2-0000-7000-8000-000000000000
     """
-    from mcc.cli.following import Shown, conclude, follow, say_detached
+    from mcc.cli.following import conclude, follow, say_detached
+    from mcc.view.screens import Shown
 
     shown = Shown.of(as_json=query.as_json, quiet=quiet)
     try:
@@ -261,16 +264,13 @@ def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
         time.sleep(LOOK_SECONDS)
 
 
-def _paused(reader: "Reader", order: "WorkOrder") -> str | None:
-    """Which agents of a running order are paused, in words; None when none is."""
+def _record_so_far(reader: "Reader", order: "WorkOrder") -> "ChatRecord | None":
+    """The record of an order that has not ended; None for another, and where no agent has started."""
     from mcc.client import NotFound
-    from mcc.contracts.status import OrderStatus
-    from mcc.view.lines import paused_in
+    from mcc.contracts.status import FINAL
 
-    if order.status is not OrderStatus.RUNNING:
-        return None
     try:
-        return paused_in(reader.orders.record(order.id))
+        return None if order.status in FINAL else reader.orders.record(order.id)
     except NotFound:
         return None
 
@@ -278,13 +278,14 @@ def _paused(reader: "Reader", order: "WorkOrder") -> str | None:
 _ASKED = {"wait": "yes: it waits for the answer", "deny": "no: such calls are denied"}
 
 
-def _facts(order: "WorkOrder", paused: str | None) -> list[tuple[str, object]]:
+def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, object]]:
     from mcc.contracts.order import OrderKind
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
     from mcc.view.inbox import permission_in_words
-    from mcc.view.lines import change_rows, what_to_do
+    from mcc.view.lines import change_rows, last_retry, paused_in, what_to_do
 
+    paused = paused_in(record) if record is not None and order.status is OrderStatus.RUNNING else None
     why = order.reason or paused
     status = f"{order.status} ({why})" if why else str(order.status)
     reason = "paused" if paused else order.reason if order.status is OrderStatus.WAITING else None
@@ -295,6 +296,7 @@ def _facts(order: "WorkOrder", paused: str | None) -> list[tuple[str, object]]:
         ("status", status),
         ("detail", order.detail),
         ("go on", what_to_do(order.id, reason)),
+        ("last retry", last_retry(record) if record is not None else None),
         ("session", f"{order.session_id}, turn {order.session_seq}"),
         ("document", order.document_id),
         ("blueprint", order.blueprint),

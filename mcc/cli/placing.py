@@ -22,9 +22,10 @@ from mcc.cli.command import (
     print_json,
     say_configuration,
 )
-from mcc.cli.following import Shown, follow, prompt_for, say_detached, withdraw
+from mcc.cli.following import follow, prompt_for, say_detached, withdraw
 from mcc.cli.order_request import OrderRequest, allow_workspace, check_locally, checked_key
 from mcc.cli.server import NONE_FOUND, Server, exit_on_client_errors, find_server
+from mcc.view.screens import Shown
 
 if TYPE_CHECKING:
     from mcc.client import MCC

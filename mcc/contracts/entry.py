@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import GetJsonSchemaHandler, SerializeAsAny, TypeAdapter, computed_field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import FACTS, FactByKind
+from mcc.contracts.journal import FACTS, AnyFact, FactByKind
 from mcc.contracts.shape import Closed, Moment, share_fields_set, unchecked
 from mcc.contracts.upcast import upcast
 
@@ -50,6 +50,11 @@ class Entry(Closed):
         return self.data.kind
 
     @property
+    def fact(self) -> AnyFact:
+        """`data` as a member of the closed union, so that a `match` can end in `assert_never`."""
+        return cast(AnyFact, self.data)
+
+    @property
     def origin(self) -> Origin:
         return Origin(record_id=self.record_id, parent_id=self.parent_id, agent=self.agent, depth=self.depth)
 
@@ -80,6 +85,11 @@ class Draft:
     at: datetime
     origin: Origin
     data: Fact
+
+    @property
+    def fact(self) -> AnyFact:
+        """As `Entry.fact`."""
+        return cast(AnyFact, self.data)
 
     def numbered(self, order_id: str, seq: int) -> Entry:
         origin = self.origin

@@ -2,11 +2,29 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, assert_never
 
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
+from mcc.contracts.fact import Note
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentStarted,
+    ControlApplied,
+    GateChecked,
+    ToolFinished,
+    ToolStarted,
+    VerifyChecked,
+)
 from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order_facts import (
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
 
 _MODEL = "model"
 """Stands in for a call id: a record has at most one open model call."""
@@ -41,22 +59,32 @@ class OpenCallTracker:
 
     def add(self, entry: Entry) -> None:
         record_id = entry.record_id
-        match entry.data:
-            case AgentStarted() if entry.parent_id is None:
-                self._calls.clear()
+        fact = entry.fact
+        match fact:
+            case ModelStarted():
+                self._calls[record_id, _MODEL] = _call("model", fact.model, entry)
+            case ModelReplied():
+                self._reply(entry, fact)
+            case ToolStarted():
+                self._calls[record_id, fact.call_id] = _call("tool", fact.name, entry)
+            case ToolFinished():
+                self._calls.pop((record_id, fact.call_id), None)
+            case ModelRetried():
+                waiting = replace(_call("model", fact.model, entry), waits_seconds=fact.wait_seconds)
+                self._calls[record_id, _MODEL] = waiting
+            case AgentStarted():
+                if entry.parent_id is None:
+                    self._calls.clear()
             case AgentFinished():
                 self._calls = {key: call for key, call in self._calls.items() if key[0] != record_id}
-            case ModelStarted() as started:
-                self._calls[record_id, _MODEL] = _call("model", started.model, entry)
-            case ModelRetried() as retried:
-                waiting = replace(_call("model", retried.model, entry), waits_seconds=retried.wait_seconds)
-                self._calls[record_id, _MODEL] = waiting
-            case ModelReplied() as reply:
-                self._reply(entry, reply)
-            case ToolStarted() as started:
-                self._calls[record_id, started.call_id] = _call("tool", started.name, entry)
-            case ToolFinished() as finished:
-                self._calls.pop((record_id, finished.call_id), None)
+            case GateChecked() | VerifyChecked() | ControlApplied() | Note():
+                pass
+            case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+                pass
+            case OrderFinished():
+                pass
+            case _:
+                assert_never(fact)
 
     def _reply(self, entry: Entry, reply: ModelReplied) -> None:
         """Close the model call, drop requested calls of earlier replies that never started, add this reply's calls."""

@@ -24,12 +24,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who set a value, and at which document version.
-
-    `asked` is the digest of the agent's prompt, `rules` the digest of the component's rules at that time. `sources` are
-    the fields that a formula or binding read, as "/path metadata.name". `restores` is set when an undo or redo brought
-    the value back: the version at which it was first set.
-    """
+    """Who set a value, and at which document version."""
 
     by: By
     version: int
@@ -38,10 +33,14 @@ class Provenance:
     record_id: str | None = None
     principal: str | None = None
     asked: str | None = None
+    """Digest of the agent's prompt."""
     rules: str | None = None
+    """Digest of the component's rules at that time."""
     accepted: Accepted | None = None
     sources: tuple[str, ...] = ()
+    """The fields that a formula or binding read, as "/path metadata.name"."""
     restores: int | None = None
+    """Set when an undo or redo brought the value back: the version at which it was first set."""
 
     @property
     def given(self) -> int:

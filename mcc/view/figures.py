@@ -23,6 +23,12 @@ def wait(value: float) -> str:
     return f"{round(value, 1):g} s" if value < 59.95 else seconds(value)
 
 
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, … 11th, … 21st."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
 def tokens(usage: Usage) -> str:
     """Total tokens, and the percentage of input tokens that came from the provider's cache."""
     cached = 100 * usage.cached_input_tokens // max(1, usage.input_tokens)

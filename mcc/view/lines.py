@@ -4,25 +4,30 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import assert_never
 
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
-from mcc.contracts.fact import Note
 from mcc.contracts.fence import unfenced
-from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
     AgentStarted,
     AgentStep,
+    BudgetWarned,
     ControlApplied,
+    DocumentChanged,
     GateChecked,
     ToolFinished,
     ToolStarted,
+    TranscriptCompacted,
     VerifyChecked,
+    WorkspaceCheckpointed,
 )
-from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
@@ -32,7 +37,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
-from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
 from mcc.contracts.status import WaitingReason
 from mcc.view import figures
 from mcc.view.output import brief, exact_line, one_line
@@ -107,7 +112,7 @@ class Lines:
     def line_of(self, entry: Entry) -> str | None:
         """`entry` as one line, indented by its agent's depth in the tree; None when it is not worth a line."""
         who = self._name(entry)
-        text = _order_line(entry) or self._repeated_retry(entry) or _agent_line(entry)
+        text = self._repeated_retry(entry) or words_of(entry)
         if text is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
@@ -123,8 +128,7 @@ class Lines:
         if not isinstance(data, ModelRetried):
             return None
         last_error, self._last_error[record] = self._last_error.get(record), data.error
-        same = last_error == data.error
-        return f"{data.model} is asked again in {figures.wait(data.wait_seconds)}: the same" if same else None
+        return f"{data.model} is {retry_in_brief(data)}: the same" if last_error == data.error else None
 
     def _name(self, entry: Entry) -> str:
         agent = entry.agent or ""
@@ -141,65 +145,89 @@ def _node_name(started: AgentStarted, agent: str) -> str | None:
     return brief(started.node, CHARACTERS) + (f" ({part})" if part else "")
 
 
-def _order_line(entry: Entry) -> str | None:
-    match entry.data:
-        case OrderQueued(queue=queue):
-            return f"order {entry.order_id} queued on {queue}"
-        case OrderClaimed(drone=drone, attempt=attempt):
-            return f"order claimed by {drone}" + (f", attempt {attempt}" if attempt > 1 else "")
-        case OrderWaiting() as waiting:
-            advice = what_to_do(entry.order_id, waiting.reason)
-            return f"order {waiting_in_brief(waiting)}" + (f" - go on: {advice}" if advice else "")
-        case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
-            return f"order queued again: {message}"
-        case OrderFinished(status=status, reason=reason, usage=usage):
+def words_of(entry: Entry) -> str | None:
+    """What an entry tells people, as words to follow its agent's name; None where it tells them nothing.
+
+    Every rendering of a journal shows these words, or a state that says the same.
+    """
+    fact = entry.fact
+    match fact:
+        case ModelStarted() | ModelReplied():
+            return None
+        case ToolStarted():
+            return f"{fact.name} {call_in_brief(fact.arguments)}".rstrip()
+        case ToolFinished():
+            remark = remark_in_brief(fact)
+            return f"{fact.name} {remark}" if remark else None
+        case AgentStarted():
+            return _start_line(entry, fact)
+        case AgentFinished():
+            # The master's error is left out: the command prints it once, with how the order ended.
+            return f"{fact.status}" + (f": {fact.error}" if fact.error and entry.parent_id else "")
+        case ModelRetried():
+            return f"{fact.model} is {retry_in_brief(fact)}: {fact.error}"
+        case ModelFellBack():
+            return f"{fact.target} instead of {fact.source}: {fact.error}"
+        case GateChecked():
+            return gate_in_brief(fact)
+        case VerifyChecked():
+            return verdict_in_brief(fact)
+        case AgentStep():
+            return f"is told: {fact.message}" if fact.name == "nudge" else fact.in_words
+        case AgentReused():
+            return f"is asked again (turn {fact.turn}): {fact.message}"
+        case ControlApplied():
+            return control_in_brief(fact) if entry.record_id else f"order {control_in_brief(fact)}"
+        case ApprovalRequested():
+            outline = fact.tool == OUTLINE and not fact.call_id
+            return "asks whether " + ("the outline may count" if outline else f"it may use {fact.tool}")
+        case QuestionAsked():
+            return f"asks: {fact.question}"
+        case ApprovalDecided() | QuestionAnswered():
+            return fact.in_words
+        case BudgetWarned() | TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed():
+            return fact.in_words
+        case WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+            return fact.in_words
+        case OrderQueued():
+            return f"order {entry.order_id} queued on {fact.queue}"
+        case OrderClaimed():
+            return f"order claimed by {fact.drone}" + (f", attempt {fact.attempt}" if fact.attempt > 1 else "")
+        case OrderWaiting():
+            advice = what_to_do(entry.order_id, fact.reason)
+            return f"order {waiting_in_brief(fact)}" + (f" - go on: {advice}" if advice else "")
+        case OrderRequeued() | OrderHandedBack() | OrderResumed():
+            return f"order queued again: {fact.message}"
+        case OrderFinished():
             # The message is left out: the command prints it once, with how the order ended.
-            why = f" ({reason})" if reason else ""
-            return f"order {status}{why}: {figures.spent(usage)}"
-    return None
+            why = f" ({fact.reason})" if fact.reason else ""
+            return f"order {fact.status}{why}: {figures.spent(fact.usage)}"
+        case _:
+            assert_never(fact)
 
 
-def _agent_line(entry: Entry) -> str | None:
-    match entry.data:
-        case AgentStarted(title=title, model=model) as started:
-            file = workspace_file(started)
-            origin = f", from {file}" if file else ""
-            record = f" (record {entry.record_id})" if entry.parent_id else ""
-            asks = f" with {model.effective}" if model else ""
-            return f"starts{asks}{origin}{record}" + (f": {title}" if title else "")
-        case AgentFinished(status=status, error=error):
-            return f"{status}" + (f": {error}" if error and entry.parent_id else "")
-        case ToolStarted(name=name, arguments=arguments):
-            return f"{name} {call_in_brief(arguments)}".rstrip()
-        case ToolFinished(is_error=True, name=name, content=content):
-            return None if name in _GATED else f"{name} failed: {_failure(content)}"
-        case ToolFinished(exit_code=int() as code, name=name) if code:
-            return f"{name} ended with status {code}"
-        case ToolFinished(artifact=str() as digest, name=name):
-            return f"{name} brought more than fits; the whole is artifact {digest[:16]}"
-        case ModelRetried(model=model, error=error, wait_seconds=wait):
-            return f"{model} is asked again in {figures.wait(wait)}: {error}"
-        case ModelFellBack(source=source, target=target, error=error):
-            return f"{target} instead of {source}: {error}"
-        case GateChecked() as checked:
-            return _gate_line(checked)
-        case VerifyChecked() as verdict:
-            return verdict_in_brief(verdict)
-        case AgentStep(name="nudge", message=message):
-            return f"is told: {message}"
-        case AgentReused(turn=turn, message=message):
-            return f"is asked again (turn {turn}): {message}"
-        case ControlApplied() as applied:
-            return control_in_brief(applied) if entry.record_id else f"order {control_in_brief(applied)}"
-        case ApprovalRequested(tool="outline"):
-            return "asks whether the outline may count"
-        case ApprovalRequested(tool=tool):
-            return f"asks whether it may use {tool}"
-        case QuestionAsked(question=question):
-            return f"asks: {question}"
-        case Note() as note:
-            return note.in_words
-    return None
+def _start_line(entry: Entry, started: AgentStarted) -> str:
+    file = workspace_file(started)
+    origin = f", from {file}" if file else ""
+    record = f" (record {entry.record_id})" if entry.parent_id else ""
+    asks = f" with {started.model.effective}" if started.model else ""
+    return f"starts{asks}{origin}{record}" + (f": {started.title}" if started.title else "")
+
+
+def retry_in_brief(retried: ModelRetried) -> str:
+    """When a model is asked again and for which time; why is to follow."""
+    return f"asked again in {figures.wait(retried.wait_seconds)} ({figures.ordinal(retried.attempt + 1)} try)"
+
+
+def remark_in_brief(finished: ToolFinished) -> str:
+    """What is worth telling of how a call ended, as words to follow its tool's name; "" for nothing."""
+    if finished.is_error:
+        return "" if finished.name in _GATED else f"failed: {_failure(finished.content)}"
+    if finished.exit_code:
+        return f"ended with status {finished.exit_code}"
+    if finished.artifact is not None:
+        return f"brought more than fits; the whole is artifact {finished.artifact[:16]}"
+    return ""
 
 
 def _failure(content: str) -> str:
@@ -213,7 +241,8 @@ def _failure(content: str) -> str:
     return summary if isinstance(summary, str) and summary else content
 
 
-def _gate_line(checked: GateChecked) -> str:
+def gate_in_brief(checked: GateChecked) -> str:
+    """The outcome of a gate check, as words to follow the agent's name."""
     errors, warnings = "; ".join(checked.errors), "".join(f"; {one}" for one in checked.warnings)
     if checked.check_only:
         return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {errors}"
@@ -292,6 +321,18 @@ def _topmost_paused(record: ChatRecord) -> list[ChatRecord]:
     for child in record.subagent_history:
         found += [child] if child.status is RecordStatus.WAITING else _topmost_paused(child)
     return found
+
+
+def last_retry(record: ChatRecord) -> str | None:
+    """When and why a model of these agents was asked again last, and by which of them; None if none was."""
+    retries = [
+        (step.at, name, step.message)
+        for name, agent in by_name(record).items()
+        for step in agent.steps
+        if isinstance(step, NoteStep) and step.name == ModelRetried.kind and step.at is not None
+    ]
+    at, name, message = max(retries, default=(None, "", ""))
+    return None if at is None else f"{clock(at)} {name}: {message}"
 
 
 def clock(at: datetime) -> str:

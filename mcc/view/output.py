@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from mcc.contracts.invisible import (
     CLOSES,
@@ -14,6 +15,9 @@ from mcc.contracts.invisible import (
     escape_on_one_line,
 )
 from mcc.contracts.well_formed import well_formed
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 ELLIPSIS = "…"
 _SEARCHED = 20
@@ -157,3 +161,29 @@ def print_json(value: object, *, type: str = "", indented: bool = False) -> None
         made = json.dumps(json.loads(made), indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(clean_json(made) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_markdown(text: str) -> None:
+    """Print an answer: rendered on a terminal, else as it is; `clean`, and with all that Markdown would leave out."""
+    safe = clean(text)
+    if not sys.stdout.isatty():
+        print(safe)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    # Code in the terminal's own colours: rich's default is a black background, which stands out in a light window.
+    colours = Theme({"markdown.code": "bold cyan", "markdown.code_block": "cyan"})
+    shown = Markdown(safe, hyperlinks=False, code_theme="ansi_light")
+    shown.parsed = _everything_shown().parse(safe)
+    Console(highlight=False, theme=colours).print(shown)
+
+
+def _everything_shown() -> "MarkdownIt":
+    """A parser for rich that leaves to be shown as text what would not be shown: HTML, the addresses of pictures,
+    definitions of links, and character references, which could stand for what `clean` has just escaped."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    return parser.disable(["entity", "html_block", "html_inline", "image", "reference"])

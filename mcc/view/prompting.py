@@ -16,7 +16,7 @@ from mcc.contracts.approvals import (
     OutlineItem,
     QuestionItem,
 )
-from mcc.view.inbox import chosen, in_full
+from mcc.view.inbox import PREVIEW_LINES, chosen, in_full
 from mcc.view.output import exact_line, say, show, window
 
 IsOver: TypeAlias = Callable[[], bool]
@@ -44,15 +44,14 @@ def ask(
     item: AnyItem,
     is_over: IsOver,
     read: ReadLine = read_line,
-    preview_lines: int | None = None,
     whole: Whole = lambda: None,
 ) -> NewDecision | NewAnswer | None:
     """Show the item and ask the person at this terminal; None where input ends, or `is_over`, before an answer.
 
-    `preview_lines`: how many lines of its preview to show, None = all. `whole`: answers the whole of a preview that the
+    Of a long preview the beginning is shown, and all of it on request. `whole`: answers the whole of a preview that the
     item holds only a part of, None where it cannot be had. Blocks.
     """
-    show(f"\n{in_full(item, preview_lines, window(stderr=True))}")
+    show(f"\n{in_full(item, PREVIEW_LINES, window(stderr=True))}")
 
     def prompt(text: str) -> str | None:
         return read(text, is_over)

@@ -2,19 +2,28 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import assert_never
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold, RecordNode
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
+    AgentReused,
     AgentStarted,
     AgentStep,
+    BudgetWarned,
     ControlApplied,
+    DocumentChanged,
     GateChecked,
+    ModelFact,
+    OrderFact,
     ToolFinished,
     ToolStarted,
+    TranscriptCompacted,
     VerifyChecked,
+    WorkspaceCheckpointed,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -28,16 +37,21 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
-from mcc.view import figures
 from mcc.view.lines import (
     Names,
     call_in_brief,
     control_in_brief,
+    remark_in_brief,
+    retry_in_brief,
     verdict_in_brief,
     waiting_in_brief,
     what_to_do,
+    words_of,
     workspace_file,
 )
+
+_UNSAID = frozenset({"provisioned"})
+"""Steps without a row: each tool that is used has one."""
 
 KEPT_CHARACTERS = 4_000
 """How much of streamed text is kept, counted from its end."""
@@ -88,10 +102,7 @@ class Speech:
 
 @dataclass(slots=True, eq=False)
 class ToolLine:
-    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief.
-
-    `speech`: output of a running call. `exit_code`: of the call that ended last, None where it has none.
-    """
+    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief."""
 
     name: str
     calls: int = 0
@@ -99,7 +110,11 @@ class ToolLine:
     failed: int = 0
     brief: str = ""
     speech: Speech | None = None
+    """Output of a running call."""
     exit_code: int | None = None
+    """Of the call that ended last, None where it has none."""
+    remark: str = ""
+    """What else is worth telling of how that call ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +122,14 @@ class ControlLine:
     """A control that was applied to an agent, or a verdict on its work, in brief."""
 
     text: str
+
+
+@dataclass(slots=True, eq=False)
+class NoteLine:
+    """What the runtime did or found: the newest of `count` notes of one kind about one agent."""
+
+    text: str = ""
+    count: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -131,8 +154,9 @@ class Node:
     origin: str = ""
     note: str = ""
     speech: Speech | None = None
-    rows: list["ToolLine | ControlLine | WarningLine | Node"] = field(default_factory=list)
+    rows: list["ToolLine | ControlLine | NoteLine | WarningLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
+    notes: dict[str, NoteLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
 
@@ -179,32 +203,49 @@ class Story:
         self.fold.order_id = entry.order_id
         self.fold.add(entry)
         self.began = self.began or entry.at
-        node = self._nodes.get(entry.record_id or "")
-        match entry.data:
-            case AgentStarted() as started:
-                self._start(entry, started)
-            case AgentFinished() as end:
+        node, fact = self._nodes.get(entry.record_id or ""), entry.fact
+        match fact:
+            case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack():
+                self._talk(entry, fact)
+            case ToolStarted() | ToolFinished():
+                self._call(entry, fact)
+            case AgentStarted():
+                self._start(entry, fact)
+            case AgentFinished():
                 if node is not None:
-                    node.note, node.speech = end.error or "", None
-            case ToolStarted() | ToolFinished() as call:
-                self._call(entry, call)
-            case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
-                self._talk(entry, talk)
-            case ControlApplied() as applied:
-                self._control(entry, applied)
-            case VerifyChecked() as verdict:
+                    node.note, node.speech = fact.error or "", None
+            case GateChecked():
+                if not fact.check_only:
+                    _set_note(node, "" if fact.ok else _sent_back(fact))
+                self._add_note(entry, fact.kind)
+            case ControlApplied():
+                self._control(entry, fact)
+            case VerifyChecked():
                 if node is not None:
-                    node.rows.append(ControlLine(verdict_in_brief(verdict)))
-            case ApprovalRequested(tool=tool):
-                _set_note(node, f"waits: may it use {tool}? (mcc inbox)")
-            case QuestionAsked(question=question):
-                _set_note(node, f"waits for an answer: {question}")
+                    node.rows.append(ControlLine(verdict_in_brief(fact)))
+            case ApprovalRequested():
+                wish = f"may it use {fact.tool}?" if fact.call_id else "may the outline count?"
+                _set_note(node, f"waits: {wish} (mcc inbox)")
+            case QuestionAsked():
+                _set_note(node, f"waits for an answer: {fact.question}")
             case ApprovalDecided() | QuestionAnswered():
                 _set_note(node, "")
-            case AgentStep(name="definition_warning", message=message):
-                self._warn(entry, message)
+                self._add_note(entry, fact.kind)
+            case AgentStep():
+                if fact.name == "definition_warning":
+                    self._warn(entry, fact.message)
+                elif fact.name not in _UNSAID:
+                    self._add_note(entry, fact.name)
+            case AgentReused() | BudgetWarned() | TranscriptCompacted() | DocumentChanged():
+                self._add_note(entry, fact.kind)
+            case WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+                self._add_note(entry, fact.kind)
+            case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderResumed():
+                self._order(entry, fact)
+            case OrderWaiting() | OrderFinished():
+                self._order(entry, fact)
             case _:
-                self._order(entry)
+                assert_never(fact)
 
     def add_delta(self, record_id: str | None, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
         """Add streamed text, with the fields of `Delta`; it is dropped where no such call is open."""
@@ -217,22 +258,24 @@ class Story:
         elif node is not None and node.speech is not None:
             node.speech.add(kind, text, offset, tool)
 
-    def _order(self, entry: Entry) -> None:
+    def _order(self, entry: Entry, fact: OrderFact) -> None:
         """An entry about the order as a whole."""
-        if isinstance(entry.data, OrderWaiting | OrderResumed | OrderClaimed | OrderFinished):
+        if isinstance(fact, OrderWaiting | OrderResumed | OrderClaimed | OrderFinished):
             self.waiting, self.advice = False, ""
-        match entry.data:
-            case OrderQueued(queue=queue):
-                self.headline = f"queued on {queue}"
-            case OrderClaimed(drone=drone, attempt=attempt):
-                self.headline = f"on {drone}" + (f", attempt {attempt}" if attempt > 1 else "")
-            case OrderWaiting() as waiting:
-                self.waiting, self.headline = True, waiting_in_brief(waiting)
-                self.advice = what_to_do(entry.order_id, waiting.reason) or ""
-            case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
-                self.headline = f"queued again: {message}"
+        match fact:
+            case OrderQueued():
+                self.headline = f"queued on {fact.queue}"
+            case OrderClaimed():
+                self.headline = f"on {fact.drone}" + (f", attempt {fact.attempt}" if fact.attempt > 1 else "")
+            case OrderWaiting():
+                self.waiting, self.headline = True, waiting_in_brief(fact)
+                self.advice = what_to_do(entry.order_id, fact.reason) or ""
+            case OrderRequeued() | OrderHandedBack() | OrderResumed():
+                self.headline = f"queued again: {fact.message}"
             case OrderFinished():
                 self.ended = entry.at
+            case _:
+                assert_never(fact)
 
     def _start(self, entry: Entry, started: AgentStarted) -> None:
         record = self.fold.node(entry.record_id)
@@ -249,6 +292,17 @@ class Story:
             self._forget_delegation(parent, started.call_id)
         self._nodes[record.id] = node
 
+    def _add_note(self, entry: Entry, name: str) -> None:
+        """Show the words of an entry in a row that all entries of this `name` by its agent share."""
+        node = self._nodes.get(entry.record_id or "") or self.root
+        if node is None:
+            return
+        line = node.notes.get(name)
+        if line is None:
+            line = node.notes[name] = NoteLine()
+            node.rows.append(line)
+        line.text, line.count = words_of(entry) or "", line.count + 1
+
     def _warn(self, entry: Entry, message: str) -> None:
         node = self._nodes.get(entry.record_id or "")
         if node is None:
@@ -261,7 +315,8 @@ class Story:
 
     def _control(self, entry: Entry, applied: ControlApplied) -> None:
         node = self._nodes.get(entry.record_id or "") or self.root
-        if node is not None and applied.control not in ("pause", "resume"):
+        # A pause shows as the state of its agents, which cannot say why.
+        if node is not None and (applied.control not in ("pause", "resume") or applied.reason):
             node.rows.append(ControlLine(control_in_brief(applied)))
 
     def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
@@ -285,32 +340,40 @@ class Story:
                 line = node.tools[call.name] = ToolLine(call.name)
                 node.rows.append(line)
             line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
-            line.speech, line.exit_code = None, None
+            line.speech, line.exit_code, line.remark = None, None, ""
             node.calls[call.call_id] = call.name
             return
         open_line = node.tools.get(node.calls.pop(call.call_id, ""))
         if open_line is not None:
             open_line.running -= 1
             open_line.failed += call.is_error
-            open_line.speech, open_line.exit_code = None, call.exit_code
+            open_line.speech, open_line.exit_code, open_line.remark = None, call.exit_code, _remark(call)
 
-    def _talk(
-        self, entry: Entry, talk: ModelStarted | ModelReplied | ModelRetried | ModelFellBack | GateChecked
-    ) -> None:
+    def _talk(self, entry: Entry, talk: ModelFact) -> None:
         node = self._nodes.get(entry.record_id or "")
         if node is None:
             return
         match talk:
-            case ModelStarted(model=model):
-                node.model, node.note, node.speech = model, "", Speech()
-            case ModelReplied(model=model):
-                node.model, node.note, node.speech = model, "", None
-            case ModelRetried(error=error, wait_seconds=wait):
-                node.note, node.speech = f"asks again in {figures.wait(wait)}: {error}", Speech()
-            case ModelFellBack(target=target, error=error):
-                node.note, node.speech = f"now {target}: {error}", Speech()
-            case GateChecked(ok=ok, errors=errors, check_only=False):
-                node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"
+            case ModelStarted():
+                node.model, node.note, node.speech = talk.model, "", Speech()
+            case ModelReplied():
+                node.model, node.note, node.speech = talk.model, "", None
+            case ModelRetried():
+                node.note, node.speech = f"{retry_in_brief(talk)}: {talk.error}", Speech()
+            case ModelFellBack():
+                node.note, node.speech = words_of(entry) or "", Speech()
+            case _:
+                assert_never(talk)
+
+
+def _sent_back(checked: GateChecked) -> str:
+    return f"sent back: {checked.errors[0] if checked.errors else 'its result was not accepted'}"
+
+
+def _remark(finished: ToolFinished) -> str:
+    """As `remark_in_brief`, without what the row's figures say."""
+    remark = remark_in_brief(finished)
+    return remark.removeprefix("failed: ") if finished.is_error else "" if finished.exit_code else remark
 
 
 def _set_note(node: Node | None, note: str) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.constrain import Constrain
@@ -14,7 +15,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
 from mcc.view.output import clean, exact_line, one_line, short_id
-from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
+from mcc.view.story import ControlLine, Node, NoteLine, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
@@ -38,21 +39,24 @@ class Detail:
 
     `spoken`: how many lines of the master's current model output. `folded`: agents that ended are drawn without their
     rows. `grouped`: agents of one parent that ended share a line. `running`: only tools with running calls are drawn.
+    `notes`: what the runtime did or found is drawn.
     """
 
     spoken: int = 0
     folded: bool = False
     grouped: bool = False
     running: bool = False
+    notes: bool = True
 
 
 WHOLE = Detail()
 DETAILS = (
     Detail(spoken=8),
     Detail(spoken=3),
-    Detail(spoken=3, folded=True),
-    Detail(spoken=3, folded=True, grouped=True),
-    Detail(spoken=1, folded=True, grouped=True, running=True),
+    Detail(spoken=3, notes=False),
+    Detail(spoken=3, notes=False, folded=True),
+    Detail(spoken=3, notes=False, folded=True, grouped=True),
+    Detail(spoken=1, notes=False, folded=True, grouped=True, running=True),
 )
 """Detail while an order runs, from most to least."""
 
@@ -114,16 +118,23 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
                 continue
             case ToolLine(running=0) if detail.running:
                 continue
+            case NoteLine() if not detail.notes:
+                continue
             case Node():
                 is_paused = paused or row.record.paused
                 _grow(branch.add(_agent(story, row, at, paused=is_paused)), story, row, at, detail, paused=is_paused)
             case ControlLine():
-                branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
+                branch.add(Text(f"» {one_line(row.text, 200)}", "magenta", overflow="ellipsis", no_wrap=True))
             case WarningLine():
                 more = f" (and {row.count - 1:,} more: mcc agents check)" if row.count > 1 else ""
                 branch.add(Text(f"! {one_line(row.text, 300)}{more}", "yellow"))
+            case NoteLine():
+                more = f" ×{row.count}" if row.count > 1 else ""
+                branch.add(Text(f"· {one_line(row.text, 200)}{more}", "dim", overflow="ellipsis", no_wrap=True))
             case ToolLine():
                 branch.add(_tool(story, row, at))
+            case _:
+                assert_never(row)
 
 
 def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
@@ -144,7 +155,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append("  paused", "yellow")
     if node.note and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
-        line.append(f"  {one_line(node.note, 100)}", "yellow")
+        line.append(f"  {one_line(node.note, 200)}", "yellow")
     return line
 
 
@@ -202,6 +213,8 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
         line.append(f"  {clean(row.brief)}", "dim")
     if row.exit_code:
         line.append(f"  exit {row.exit_code}", "yellow")
+    if row.remark:
+        line.append(f"  {one_line(row.remark, 200)}", "yellow" if row.failed else "dim")
     if row.speech is not None and (last := row.speech.last_line):
         line.append(f"  {one_line(last, 80)}", "italic cyan")
     return line

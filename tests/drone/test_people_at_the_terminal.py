@@ -18,6 +18,7 @@ from drone.settings import Settings
 from mcc.contracts.approvals import AnyItem, ApprovalItem, NewAnswer, NewDecision, QuestionItem
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.shape import now
+from mcc.view.screens import Shown
 from tests.mcc.view.test_live import Terminal
 
 SCRIPT = {
@@ -151,8 +152,9 @@ async def test_where_nobody_can_be_asked_the_call_is_denied(
     )
     permission = {"permission": json.loads(ASK), "on_ask": said}
     order = order_from("Look around", workspace, model="played", fields=permission)
-    assert await run_here(settings, order, as_json=True)
-    entries = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert await run_here(settings, order, Shown.JSON)
+    *entries, last = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert {one["type"] for one in entries} == {"entry"} and (last["type"], last["id"]) == ("order", order.id)
     calls = [one["data"] for one in entries if one["kind"] == "tool.finished"]
     assert [one["outcome"] for one in calls] == ["denied", "denied"]
     assert all("nobody is asked" in one["content"] for one in calls)

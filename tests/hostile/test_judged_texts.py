@@ -26,7 +26,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from drone.local_run import AtTerminal, PlainLines
+from drone.local_run import AtTerminal
 from mcc.cli.command import print_markdown, print_pairs, print_table, say
 from mcc.cli.main import app
 from mcc.contracts.approvals import ApprovalItem, QuestionItem
@@ -56,6 +56,7 @@ from mcc.view.documents import diff_lines, history_row, node_lines, tree_lines
 from mcc.view.generation import Generation
 from mcc.view.inbox import in_full
 from mcc.view.lines import Lines
+from mcc.view.screens import Shown, screen
 from mcc.view.story import Story
 from mcc.view.tree import tree
 from tests.mcc.cli.in_process import CliRunner
@@ -268,10 +269,11 @@ def entries() -> Iterator[list[Any]]:
 
 
 def test_plain_lines_show_all_of_it(entries: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    told, local = Lines(), PlainLines()
+    told = Lines()
     lines = [line for entry in entries if (line := told.line_of(entry))]
-    for entry in entries:
-        local.entry(entry)
+    with screen(Shown.ALL) as onto:
+        for entry in entries:
+            onto.show(entry)
     assert capsys.readouterr().err.splitlines() == lines
     assert all(map(is_clean, lines)) and not any("\n" in line for line in lines)
     for before in ("title ", "cmd ", "denied ", "steer ", "s"):

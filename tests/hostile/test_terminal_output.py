@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.journal import MemoryJournal
-from drone.local_run import watcher
+from drone.local_run import ShownJournal
 from mcc.cli.main import app
 from mcc.contracts.entry import Origin
 from mcc.contracts.invisible import unescape_invisible
@@ -19,6 +18,7 @@ from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
 from mcc.view.output import clean, clean_json
+from mcc.view.screens import Shown, screen
 from tests.mcc.cli.in_process import CliRunner
 
 OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -114,8 +114,8 @@ def strings(value: object) -> Iterator[str]:
 
 
 async def test_the_journal_of_drone_run_is_printed_so_as_well(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    with watcher(as_json=True) as watch:
-        journal = MemoryJournal("order-1", watch=watch.entry)
+    with screen(Shown.JSON) as onto:
+        journal = ShownJournal("order-1", onto)
         await journal.write(Origin(record_id="record-1", agent="master"), AgentStep(name="note", message=NASTY))
     out = capfdbinary.readouterr().out.decode()
     assert json.loads(out)["data"]["message"] == NASTY

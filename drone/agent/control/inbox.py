@@ -82,6 +82,6 @@ class Inbox:
     def _found(self, id: str) -> tuple[Origin, Item] | None:
         """The item and its agent, also when that agent has not restarted yet under this drone."""
         for record in self._tree.records.values():
-            if id in record.items and record.finished is None:
-                return record.origin, record.items[id]
+            if id in record.conversation.items and record.finished is None:
+                return record.origin, record.conversation.items[id]
         return None

@@ -183,7 +183,7 @@ class RunGate:
             return True
         asks = self._gate.check_only
         given = self._read(call).call.arguments
-        if asks is None or self._state.landing is not None or not isinstance(given, Mapping):
+        if asks is None or self._state.spending.landing is not None or not isinstance(given, Mapping):
             return False
         return given.get(asks) is True
 

@@ -180,8 +180,8 @@ class Verifying:
     async def verdict(self, candidate: Report) -> VerifyChecked:
         """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `Exhausted`."""
         state = self._state
-        if state.landing is not None:
-            return self._no_verdict(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
+        if (landing := state.spending.landing) is not None:
+            return self._no_verdict(f"the limit {landing.limit} ({landing.allowed:.10g}) is reached")
         origin = state.origin
         task = Task(
             prompt=self._work(candidate).asked(self._verifier.terms.rubric or "", self._record_id),
@@ -215,7 +215,7 @@ class Verifying:
         with turn.idle.waiting(task.parent_id):
             async with turn.slots.lent(task.parent_id), turn.slots.taken(task.record_id):
                 report = await self._verifier.run(task, turn)
-        turn.tree.records[task.record_id].transcript.clear()
+        turn.tree.records[task.record_id].conversation.transcript.clear()
         return report
 
     async def close_abandoned(self) -> None:
@@ -226,9 +226,15 @@ class Verifying:
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=self._record_id)
 
     def _work(self, candidate: Report) -> Work:
-        transcript = self._state.transcript
+        said = self._state.conversation
+        transcript = said.transcript
         result = candidate.text if candidate.result is None else to_json(candidate.result).decode()
-        return Work((self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1])
+        return Work(
+            (said.task, *said.messages_heard),
+            result,
+            transcript.said,
+            transcript.opening[:-1],
+        )
 
     def _checked(self, report: Report) -> VerifyChecked:
         try:

@@ -13,7 +13,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now, share_fields_set
-from mcc.contracts.wire import GenerationProgress
+from mcc.contracts.wire import Delta, GenerationProgress
 from mcc.redaction import Redactor
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.progress"]
@@ -43,6 +43,28 @@ class TextDelta:
     text: str
     call: GrowingCall | None = None
     call_id: str | None = None
+
+    def for_viewers(self, order_id: str, epoch: int, origin: Origin) -> Delta:
+        """As viewers of the order get it. `origin` is an agent's."""
+        assert origin.record_id is not None
+        # Not validated, for speed: all parts are our own, and there is one delta for every few characters of a reply.
+        return Delta.model_construct(
+            type="delta",
+            kind=self.kind,
+            order_id=order_id,
+            epoch=epoch,
+            record_id=origin.record_id,
+            parent_id=origin.parent_id,
+            agent=origin.agent,
+            depth=origin.depth,
+            round=self.round,
+            attempt=self.attempt,
+            offset=self.offset,
+            text=self.text,
+            index=self.call.index if self.call else None,
+            name=self.call.name if self.call else "",
+            call_id=self.call_id,
+        )
 
 
 class Journal(Protocol):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import assert_never, cast
 
 from drone.agent.ports.artifacts import preview, where_to_read
 from drone.agent.ports.messages import (
@@ -17,9 +18,36 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
-from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked, VerifyChecked
-from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    AnyFact,
+    BudgetWarned,
+    Clipped,
+    ControlApplied,
+    DocumentChanged,
+    GateChecked,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+    VerifyChecked,
+    WorkspaceCheckpointed,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import EarlierTurn
+from mcc.contracts.order_facts import (
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
 from mcc.contracts.usage import Usage
 
 CHARACTERS_PER_TOKEN = 4
@@ -278,19 +306,41 @@ def text_for_model(fact: Fact) -> str | None:
     A resumed run rebuilds its transcript from the journal, so models must not be told anything that is not in an entry
     (docs/decisions/12).
     """
-    match fact:
-        case ControlApplied(control="steer", message=str() as text, mode=mode):
-            return _REDIRECTED + text if mode == SteerMode.REDIRECT else text
-        case AgentStep(name=name, message=text) if name == NUDGE:
-            return text
-        case BudgetWarned(message=text, used=used) if used is not None:
-            return text
-        case GateChecked(tool=tool, ok=False, errors=errors) if tool == REPLY:
-            return "\n".join(errors)
-        case VerifyChecked(message=text) if text:
-            return text
-        case _:
+    known = cast(AnyFact, fact)
+    match known:
+        case ModelStarted() | ModelReplied() | ToolStarted() | ToolFinished():
             return None
+        case ControlApplied():
+            return _steered(known) if known.control == "steer" else None
+        case AgentStep():
+            return known.message if known.name == NUDGE else None
+        case BudgetWarned():
+            return known.message if known.used is not None else None
+        case GateChecked():
+            # What a tool handed in is answered by that tool's result.
+            return "\n".join(known.errors) if known.tool == REPLY and not known.ok else None
+        case VerifyChecked():
+            return known.message or None
+        case AgentStarted() | AgentReused() | AgentFinished() | ModelRetried() | ModelFellBack():
+            return None
+        case TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
+            return None
+        case WorktreeMade() | WorktreeEnded():
+            return None
+        case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
+            return None
+        case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+            return None
+        case OrderFinished():
+            return None
+        case _:
+            assert_never(known)
+
+
+def _steered(asked: ControlApplied) -> str | None:
+    if asked.message is None:
+        return None
+    return _REDIRECTED + asked.message if asked.mode == SteerMode.REDIRECT else asked.message
 
 
 def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:

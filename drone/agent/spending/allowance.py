@@ -150,10 +150,10 @@ class Allowance:
     @property
     def _next_round(self) -> int:
         """The round's number as the limit on rounds counts it: without rounds that another order paid for."""
-        return self.state.rounds + 1 - self.state.rounds_before
+        return self.state.rounds + 1 - self.state.spending.rounds_before
 
     def _check(self) -> None:
-        share, landing = self.share, self.state.landing
+        share, landing = self.share, self.state.spending.landing
         if landing is not None:
             if not self._may_land:
                 raise LimitReached(landing.limit, landing.allowed)
@@ -166,7 +166,7 @@ class Allowance:
         if self._written >= share.output_tokens - headroom.output_tokens:
             raise LimitReached("output_tokens", share.output_tokens)
         for name, allowed in self._kinds:
-            if getattr(self.state.spent, name) >= allowed - headroom.kinds.get(name, 0):
+            if getattr(self.state.spending.spent, name) >= allowed - headroom.kinds.get(name, 0):
                 raise LimitReached(name, allowed)
         if self.seconds_left() <= headroom.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
@@ -179,7 +179,7 @@ class Allowance:
     def landing(self, reached: LimitReached) -> BudgetWarned | None:
         """The entry that tells the model its next reply is the last; None before the first round, when time or money
         for a last reply is used up, and when the model was told already."""
-        if self._next_round == 1 or self.state.landing is not None or not self._may_land:
+        if self._next_round == 1 or self.state.spending.landing is not None or not self._may_land:
             return None
         return landing(reached, self._finish)
 
@@ -209,25 +209,25 @@ class Allowance:
     def _written(self) -> int:
         """Output tokens that count towards the agent's own limit. A subagent's reasoning does not count: otherwise it
         could use up the room for the answer."""
-        spent = self.state.spent
+        spent = self.state.spending.spent
         reasoning = spent.reasoning_tokens if self.state.origin.depth > 0 else 0
         return max(0, spent.output_tokens - reasoning)
 
     def _reply_tokens(self) -> int:
         """The most tokens of the next reply."""
         share, budget = self.share.output_tokens, self._budget
-        if self.state.landing is not None:
+        if self.state.spending.landing is not None:
             return min(reply_tokens(share), reply_tokens(budget.limits.output_tokens))
         return max(1, min(REPLY_TOKENS, share - self._written, budget.output_tokens_left()))
 
     @property
     def _has_calls_left(self) -> bool:
         budget = self._budget
-        return self.state.calls < self.share.tool_calls and budget.tree.calls < budget.limits.tool_calls
+        return self.state.spending.calls < self.share.tool_calls and budget.tree.calls < budget.limits.tool_calls
 
     def _usd_per_token(self) -> float | None:
         """The average price of this run's calls so far; before the first, that of the tree's calls."""
-        spent = self.state.spent
+        spent = self.state.spending.spent
         if spent.total_tokens == 0:
             return self._budget.usd_per_token()
         return None if spent.cost_usd is None else spent.cost_usd / spent.total_tokens
@@ -252,7 +252,7 @@ class Allowance:
 
         Before its second round an agent is warned only about its rounds.
         """
-        if self.state.landing is not None:
+        if self.state.spending.landing is not None:
             return None
         for use in self._near(self._next_round - 1):
             if not self._was_warned(use):
@@ -262,7 +262,9 @@ class Allowance:
     def _was_warned(self, use: Use) -> bool:
         """Also true for a limit of the tree of which the conversation that this run continues was warned."""
         state = self.state
-        return use.limit in state.warned or (use.of_tree and state.warned_before.get(use.limit) == use.allowed)
+        return use.limit in state.spending.warned or (
+            use.of_tree and state.spending.warned_before.get(use.limit) == use.allowed
+        )
 
     def _near(self, done: int) -> Iterator[Use]:
         """The limits that are nearly used up, after `done` rounds."""
@@ -279,11 +281,11 @@ class Allowance:
                 yield Use(limit, used, allowed, of_tree=True)
 
     def _own_uses(self) -> tuple[tuple[str, float, float], ...]:
-        share, spent, left = self.share, self.state.spent, self._budget.seconds_left()
+        share, spent, left = self.share, self.state.spending.spent, self._budget.seconds_left()
         return (
             ("output_tokens", self._written, share.output_tokens),
             ("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds),
-            ("tool_calls", self.state.calls, share.tool_calls),
+            ("tool_calls", self.state.spending.calls, share.tool_calls),
             *[(name, getattr(spent, name), allowed) for name, allowed in self._kinds],
         )
 
@@ -301,7 +303,9 @@ class Allowance:
 
     def take_tool_call(self, call_id: str) -> bool:
         """Reserve one tool call; False when none is left (the caller tells the model)."""
-        if self.state.calls + len(self._calling) >= self.share.tool_calls or not self._budget.take_tool_call(call_id):
+        if self.state.spending.calls + len(self._calling) >= self.share.tool_calls or not self._budget.take_tool_call(
+            call_id
+        ):
             return False
         self._calling.add(call_id)
         return True
@@ -314,11 +318,11 @@ class Allowance:
     @property
     def must_land(self) -> bool:
         """Whether only the time reserved for the last reply is left."""
-        return self.state.landing is None and self.seconds_left() <= self._headroom_seconds
+        return self.state.spending.landing is None and self.seconds_left() <= self._headroom_seconds
 
     def seconds_for_call(self) -> float:
         """How long the next model call may take. The time for a last reply is reserved until that reply is due."""
-        headroom = self._headroom_seconds if self.state.landing is None else 0.0
+        headroom = self._headroom_seconds if self.state.spending.landing is None else 0.0
         return self.seconds_left() - headroom if headroom else self.seconds_left() + OWN_CLOCK_SECONDS
 
     def seconds_left(self) -> float:

@@ -9,10 +9,17 @@ from drone.agent.ports.inbox_item import Item, item_id
 from drone.agent.ports.messages import AssistantMessage, Picture, ToolResult, ToolResults
 from drone.agent.ports.receipts import Receipt
 from drone.agent.ports.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.ports.transcript import NOT_SENT, NUDGE, Estimate, Transcript, text_for_model
-from drone.agent.state.progress import AnswerCheck, Progress
+from drone.agent.ports.transcript import NOT_SENT, NUDGE, text_for_model
+from drone.agent.state.progress import AnswerCheck
+from drone.agent.state.record_parts import (
+    AskingState,
+    ChildrenState,
+    ConversationState,
+    CourseState,
+    OpenReply,
+    SpendingState,
+)
 from drone.agent.state.restraints import GateState, Restraints
-from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
@@ -47,104 +54,58 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.usage import Usage
 
-NOTHING = Usage()
-
 MODEL_FAILED = "model_failed"
 """Name of the step that records the cost of a model call without a reply."""
 
 
 @dataclass(slots=True)
-class OpenReply:
-    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id."""
-
-    reply: ModelReplied
-    started: dict[str, ToolStarted] = field(default_factory=dict)
-    finished: dict[str, ToolFinished] = field(default_factory=dict)
-    calls: tuple[ToolCall, ...] = field(init=False)
-    _by_id: dict[str, ToolCall] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.calls = self.reply.tool_calls
-        # Of equal ids the first counts.
-        self._by_id = {call.call_id: call for call in reversed(self.calls)}
-
-    @property
-    def is_done(self) -> bool:
-        return len(self.finished) == len(self.calls)
-
-    def call(self, call_id: str) -> ToolCall | None:
-        return self._by_id.get(call_id)
-
-
-@dataclass(slots=True)
 class RecordState:
     """What the journal says about one agent's run. Only `apply` changes it, so a run resumed elsewhere has the same
-    state as the interrupted one.
-
-    `rounds`: replies so far. `tries`: model calls made for the current round. `open`: a reply whose tool calls have not
-    all ended. `answer`: a reply without tool calls, unless something came after it. `nudge`: still to be sent to the
-    model. `stopped`: why the run must not continue. `asked`: a model call without an outcome. `waits_for_provider`: the
-    provider has to be asked again later; `waited_seconds`: how much later. `not_sent`: sentences about what its models
-    did not get. `calls`: tool calls that were not denied. `usage`: that of its own model calls; `spent`: the part that
-    this order paid (not a copied one). `warned`: limits the model was warned about, with their values; `warned_before`:
-    those of the conversation that this run continues. `landing`: a limit is reached and one reply is left; `landed`:
-    that reply has come. `judged`: its verifier's verdicts. `messages_heard`: people's messages beside its task.
-    `denied`: a call of the last reply was denied. `items`: what it asked people. `window`: its model's context in
-    tokens, as far as known.
-    """
+    state as the interrupted one."""
 
     origin: Origin
     started: AgentStarted | None = None
     finished: AgentFinished | None = None
-    task: str = ""
-    transcript: Transcript = field(default_factory=Transcript)
+    conversation: ConversationState = field(default_factory=ConversationState)
+    """What it and its model have said and heard."""
+    asking: AskingState = field(default_factory=AskingState)
+    """Its calls of the model."""
     rounds: int = 0
-    tries: int = 0
+    """Replies so far."""
     open: OpenReply | None = None
+    """A reply whose tool calls have not all ended."""
     answer: ModelReplied | None = None
-    asked: ModelStarted | None = None
-    waits_for_provider: bool = False
-    waited_seconds: float = 0.0
-    not_sent: set[str] = field(default_factory=set)
-    receipts: list[Receipt] = field(default_factory=list)
-    child_ids: list[str] = field(default_factory=list)
-    calls: int = 0
-    usage: Usage = NOTHING
-    spent: Usage = NOTHING
-    estimate: Estimate = field(default_factory=Estimate)
-    gate: GateState = field(default_factory=GateState)
-    judged: Judged = field(default_factory=Judged)
-    messages_heard: list[str] = field(default_factory=list)
-    progress: Progress = field(default_factory=Progress)
-    nudge: AgentStep | None = None
-    answer_check: AnswerCheck = field(default_factory=AnswerCheck)
-    stopped: Halt | None = None
-    restraints: Restraints = field(default_factory=Restraints)
-    warned: dict[str, float] = field(default_factory=dict)
-    warned_before: dict[str, float] = field(default_factory=dict)
-    rounds_before: int = 0
-    landing: BudgetWarned | None = None
-    landed: bool = False
+    """A reply without tool calls, unless something came after it."""
     denied: bool = False
-    window: int | None = None
+    """A call of the last reply was denied."""
+    receipts: list[Receipt] = field(default_factory=list)
+    """Of its tool calls that have ended, but those of its gate."""
+    course: CourseState = field(default_factory=CourseState)
+    """Whether it gets anywhere."""
     finish_tools: frozenset[str] = frozenset()
-    items: dict[str, Item] = field(default_factory=dict)
-    worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
+    """Those of its tools that its gate handles."""
+    gate: GateState = field(default_factory=GateState)
+    """What its gate has decided."""
+    judged: Judged = field(default_factory=Judged)
+    """Its verifier's verdicts."""
+    spending: SpendingState = field(default_factory=SpendingState)
+    """What counts against its limits."""
+    restraints: Restraints = field(default_factory=Restraints)
+    """What people have restrained it from."""
+    children: ChildrenState = field(default_factory=ChildrenState)
+    """The agents that it has hired."""
     began_after: float | None = field(default=None, compare=False)
     """Seconds that drones had worked on the turn when the run began; None if under this drone."""
-    found: dict[str, None] = field(default_factory=dict)
-    """Deferred tools that it has searched for and that its model is shown, in order."""
-    _characters_asked: int = 0
 
     @property
     def text(self) -> str:
         """The text of the model's last reply."""
-        return self.answer_check.text
+        return self.course.answer_check.text
 
     @property
     def used(self) -> Usage:
         """The usage of its model calls, with the number of its tool calls."""
-        return self.usage.plus(Usage(tool_calls=self.calls))
+        return self.spending.usage.plus(Usage(tool_calls=self.spending.calls))
 
     def report(self) -> Report:
         """How the run ended. Raises ValueError while it has not."""
@@ -166,29 +127,27 @@ class RecordState:
             model=started.model.effective if started.model else "",
             checked=self.judged.checked,
             revisions=self.judged.revisions,
-            remark=self.answer_check.remark,
+            remark=self.course.answer_check.remark,
         )
 
     def tokens_of_question(self) -> int:
         """The estimated input tokens of the next request."""
-        return self.estimate.tokens(self.transcript.characters_said, self.transcript.characters_before)
+        transcript = self.conversation.transcript
+        return self.asking.estimate.tokens(transcript.characters_said, transcript.characters_before)
 
     def reset_counts(self) -> None:
         """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
-        self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
-        self.warned, self.warned_before = {}, {}
-        self.progress, self.answer_check, self.asked = Progress(), AnswerCheck(self.text), None
-        self.gate = GateState(accepted=self.gate.accepted)
-        self.stopped = None
-        self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
+        self.spending = SpendingState(usage=self.spending.usage, spent=Usage(), rounds_before=self.rounds)
+        self.course, self.asking.asked = CourseState(answer_check=AnswerCheck(self.text), nudge=self.course.nudge), None
+        self.gate, self.judged = GateState(accepted=self.gate.accepted), Judged(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
         """Apply the next entry. Every kind is listed, including those that change nothing."""
         known = cast("AnyFact", fact)
         match known:  # the four most frequent kinds come first
             case ModelStarted():
-                self.asked, self.waits_for_provider, self.tries = known, False, known.attempt
-                self._characters_asked = self.transcript.characters_said
+                self.asking.asked, self.asking.waits_for_provider, self.asking.tries = known, False, known.attempt
+                self.asking.characters_asked = self.conversation.transcript.characters_said
                 self._continue()
             case ModelReplied():
                 self._replied(known)
@@ -198,14 +157,14 @@ class RecordState:
             case ToolFinished():
                 self._finished(known)
             case AgentStarted():
-                self.started, self.task = known, known.prompt
+                self.started, self.conversation.task = known, known.prompt
                 self.finish_tools = frozenset(known.finish_tools)
-                self.transcript.readable = READ_ARTIFACT in known.tools
+                self.conversation.transcript.readable = READ_ARTIFACT in known.tools
             case AgentFinished():
-                self.finished, self.asked = known, None
+                self.finished, self.asking.asked = known, None
             case ModelRetried() | ModelFellBack():
-                self.asked, self.waits_for_provider = None, isinstance(known, ModelRetried)
-                self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
+                self.asking.asked, self.asking.waits_for_provider = None, isinstance(known, ModelRetried)
+                self.asking.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case GateChecked():
                 self.gate.apply(known, self.answer)
                 self._add_text(known)
@@ -218,15 +177,15 @@ class RecordState:
             case ControlApplied():
                 self._steered(known)
             case TranscriptCompacted():
-                self.asked, self.window = None, known.window_tokens or self.window
-                self.transcript.clip(known.clipped)
+                self.asking.asked, self.asking.window = None, known.window_tokens or self.asking.window
+                self.conversation.transcript.clip(known.clipped)
             case ApprovalRequested() | QuestionAsked():
-                self.items.setdefault(item_id(known), Item(known))
+                self.conversation.items.setdefault(item_id(known), Item(known))
             case ApprovalDecided() | QuestionAnswered():
-                if (item := self.items.get(item_id(known))) is not None:
+                if (item := self.conversation.items.get(item_id(known))) is not None:
                     item.heard = item.heard or known
             case WorktreeMade() | WorktreeEnded():
-                self.worktrees[known.child_id] = known
+                self.children.worktrees[known.child_id] = known
             case AgentReused() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
@@ -239,32 +198,32 @@ class RecordState:
     def _stepped(self, step: AgentStep) -> None:
         self._use(step.usage)
         if step.name == NOT_SENT:
-            self.not_sent.add(step.message)
+            self.asking.not_sent.add(step.message)
         if step.name == MODEL_FAILED:
-            self.asked = None
+            self.asking.asked = None
         if step.name == NUDGE:
-            self.nudge = None
+            self.course.nudge = None
             self._add_text(step)
 
     def _warned(self, warning: BudgetWarned) -> None:
         if warning.landing:
-            self.landing = warning
+            self.spending.landing = warning
         if warning.used is not None:
-            self.warned[warning.limit] = warning.allowed
+            self.spending.warned[warning.limit] = warning.allowed
             self._add_text(warning)
 
     def _verified(self, checked: VerifyChecked) -> None:
         self.judged.apply(checked, self.text)
         if checked.message:
             self.gate.sent_back()
-            self.answer_check.begin_new_answer()
+            self.course.answer_check.begin_new_answer()
             self._add_text(checked)
 
     def _add_text(self, fact: Fact) -> None:
         if (text := text_for_model(fact)) is not None:
             self._continue()
             in_results = isinstance(fact, AgentStep | BudgetWarned) and fact.in_results
-            self.transcript.add_text(text, in_results=in_results)
+            self.conversation.transcript.add_text(text, in_results=in_results)
 
     def _continue(self) -> None:
         """The run continues, so what it had brought before does not end it."""
@@ -272,32 +231,31 @@ class RecordState:
 
     def _use(self, usage: Usage | None) -> None:
         if usage is not None:
-            same, self.usage = self.usage is self.spent, self.usage.plus(usage)
-            self.spent = self.usage if same else self.spent.plus(usage)
-            self.estimate.learn(self._characters_asked, usage)
+            self.spending.add(usage)
+            self.asking.estimate.learn(self.asking.characters_asked, usage)
 
     def _replied(self, reply: ModelReplied) -> None:
-        self.asked, self.waits_for_provider, self.waited_seconds = None, False, 0.0
-        self.rounds, self.tries = reply.round, 0
-        self.landed, self.denied = self.landing is not None, False
+        self.asking.asked, self.asking.waits_for_provider, self.asking.waited_seconds = None, False, 0.0
+        self.rounds, self.asking.tries = reply.round, 0
+        self.spending.landed, self.denied = self.spending.landing is not None, False
         self._use(reply.usage)
-        self.transcript.add(AssistantMessage(reply.blocks, reply.model))
+        self.conversation.transcript.add(AssistantMessage(reply.blocks, reply.model))
         if reply.calls_tools:
             self.open = OpenReply(reply)
         else:
             self.answer = reply
         tools = self.started.tools if self.started is not None else ()
-        self._judge(lambda: self.answer_check.judge(reply, tools, self.finish_tools))
+        self._judge(lambda: self.course.answer_check.judge(reply, tools, self.finish_tools))
 
     def _finished(self, done: ToolFinished) -> None:
         if self.open is None or (call := self.open.call(done.call_id)) is None:
             return
         self.open.finished[call.call_id] = done
-        self.found.update(dict.fromkeys(done.found))
+        self.conversation.found.update(dict.fromkeys(done.found))
         if call.name not in self.finish_tools:
             self.receipts.append(Receipt.of(call, done, self.open.started.get(call.call_id)))
-            self.child_ids.extend(done.subagent_ids)
-            self.calls += done.outcome is not Outcome.DENIED
+            self.children.ids.extend(done.subagent_ids)
+            self.spending.calls += done.outcome is not Outcome.DENIED
         else:
             self.gate.ended(call, done)
         if self.open.is_done:
@@ -313,26 +271,26 @@ class RecordState:
             ToolResult(one.call_id, one.name, one.content, one.is_error, tuple(map(Picture, one.images)))
             for one in done
         )
-        self.transcript.add(ToolResults(tuple(results)))
+        self.conversation.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
-        self._judge(lambda: self.progress.observe(watched, whole.reply))
+        self._judge(lambda: self.course.progress.observe(watched, whole.reply))
 
     def _judge(self, judge: Callable[[], AgentStep | None]) -> None:
         try:
-            self.nudge = judge()
+            self.course.nudge = judge()
         except Stopped as stopped:
-            self.stopped = Halt(type(stopped), str(stopped))
+            self.course.stopped = Halt(type(stopped), str(stopped))
 
     def _steered(self, asked: ControlApplied) -> None:
         self.restraints.apply(asked)
         if asked.control != "steer" or asked.message is None:
             return
         if self.answer is not None:  # a new message came before the answer was judged: its faults no longer count
-            self.nudge, self.stopped = None, None
-            self.answer_check.begin_new_answer()
+            self.course.nudge, self.course.stopped = None, None
+            self.course.answer_check.begin_new_answer()
         if asked.mode == SteerMode.REDIRECT:
-            self.answer_check.begin_new_answer()
-            self.task, self.messages_heard = asked.message, []
+            self.course.answer_check.begin_new_answer()
+            self.conversation.task, self.conversation.messages_heard = asked.message, []
         else:
-            self.messages_heard.append(asked.message)
+            self.conversation.messages_heard.append(asked.message)
         self._add_text(asked)

@@ -13,20 +13,22 @@ from mcc.contracts.model_facts import ModelReplied
 
 @dataclass(slots=True)
 class GateState:
-    """The outcomes of a run's submissions. `tried`: their number, replies without a tool call included.
-
-    `accepted`: the call whose result was accepted, unless something came after it. `only_replied`: the last attempt was
-    a reply without a tool call. `errors`: those of the last attempt. `best`: the refused call with the fewest errors,
-    the latest of several. `faults`: errors of rules that could not be evaluated; `broken`: the first that came twice.
-    """
+    """The outcomes of a run's submissions."""
 
     tried: int = 0
+    """Their number, replies without a tool call included."""
     only_replied: bool = False
+    """The last attempt was a reply without a tool call."""
     errors: tuple[str, ...] = ()
+    """Those of the last attempt."""
     accepted: ToolCall | None = None
+    """The call whose result was accepted, unless something came after it."""
     best: ToolCall | None = None
+    """The refused call with the fewest errors, the latest of several."""
     faults: frozenset[str] = frozenset()
+    """Errors of rules that could not be evaluated."""
     broken: str = ""
+    """The first of them that came twice."""
     _fewest: int = 0
     _refused: bool = False
     _only_asked: bool = False

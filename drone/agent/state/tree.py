@@ -36,30 +36,36 @@ from mcc.contracts.wire import GenerationProgress
 @dataclass(slots=True)
 class Tree:
     """All agents of one turn. Only entries change it: those of earlier drones (`of`), then those written here
-    (`TreeJournal`).
-
-    `spent` (of which `usd` at known prices, for `priced_tokens`), `spawned` subagents and `calls` (tool calls that were
-    not denied) exclude what was copied from another order, which paid for it. `seconds`: how long earlier drones have
-    worked on the turn. `restraints`: those of the order as a whole. `unpriced_warned`: people have been told that the
-    limit `cost_usd` cannot be enforced. `artifacts`: digests of texts named in tool results. `git_facts`: commits and
-    worktrees. `succeeded`: tools with a successful call by any agent. `jobs`: handles of background jobs.
-    `checkpointed`: the workspace's content was saved before the first call that may change it.
-    """
+    (`TreeJournal`). What was copied from another order is not counted, as that order paid for it."""
 
     records: dict[str, RecordState] = field(default_factory=dict)
+    """By record id."""
     restraints: Restraints = field(default_factory=Restraints)
+    """Those of the order as a whole."""
     spent: Usage = Usage()
+    """The usage of all agents."""
     usd: float = 0.0
+    """The part of its cost that is at known prices."""
     priced_tokens: int = 0
+    """The tokens that `usd` paid for."""
     spawned: int = 0
+    """Subagents."""
     calls: int = 0
+    """Tool calls that were not denied."""
     unpriced_warned: bool = False
+    """People have been told that the limit `cost_usd` cannot be enforced."""
     artifacts: list[str] = field(default_factory=list)
+    """Digests of texts named in tool results."""
     git_facts: list[Fact] = field(default_factory=list)
+    """Commits and worktrees."""
     succeeded: set[str] = field(default_factory=set)
+    """Tools with a successful call by any agent."""
     jobs: list[str] = field(default_factory=list)
+    """Handles of background jobs."""
     checkpointed: bool = False
+    """The workspace's content was saved before the first call that may change it."""
     seconds: float = field(default=0.0, compare=False)
+    """How long earlier drones have worked on the turn."""
     _claimed_at: datetime | None = field(default=None, compare=False)
     _last_at: datetime | None = field(default=None, compare=False)
     _copied_until: int = field(default=0, compare=False)
@@ -98,12 +104,12 @@ class Tree:
         self._end_span()
         self._claimed_at = None
         for record in self.records.values():
-            if record.asked is not None:
-                self._charge_lost(record.asked)
-                record.asked = None
+            if record.asking.asked is not None:
+                self._charge_lost(record.asking.asked)
+                record.asking.asked = None
             above = self.records.get(record.origin.parent_id or "")
             if record.finished is not None and above is not None and above.finished is not None:
-                record.transcript.clear()
+                record.conversation.transcript.clear()
 
     def apply(self, origin: Origin, *facts: Fact) -> None:
         """Apply entries that this drone writes, in their order."""
@@ -120,7 +126,7 @@ class Tree:
         record = self.record(origin)
         if isinstance(fact, AgentStarted) and fact.continues in self.records:
             before = self.records[fact.continues or ""]
-            record.warned_before = {**before.warned_before, **before.warned}
+            record.spending.warned_before = {**before.spending.warned_before, **before.spending.warned}
         if not copied:
             self._count(record, fact)
         if isinstance(fact, ToolFinished):
@@ -138,8 +144,8 @@ class Tree:
             case AgentStarted():
                 # Verifiers do not count as spawned: neither a tool call nor a document node has hired them.
                 self.spawned += (fact.call_id or fact.node) is not None and fact.continues is None
-            case ModelStarted() if record.asked is not None:
-                self._charge_lost(record.asked)
+            case ModelStarted() if record.asking.asked is not None:
+                self._charge_lost(record.asking.asked)
             case ModelReplied(usage=usage):
                 self.charge(usage)
             case AgentStep(usage=usage) if usage is not None:
@@ -201,7 +207,9 @@ class Tree:
     @property
     def waiting_for_provider(self) -> frozenset[str | None]:
         """Record ids of agents that waited for their provider, of all their ancestors, and None for the order."""
-        waiting = (record for _, record in self._begun() if record.waits_for_provider and record.finished is None)
+        waiting = (
+            record for _, record in self._begun() if record.asking.waits_for_provider and record.finished is None
+        )
         return frozenset(above for record in waiting for above in self._lineage(record.origin.record_id))
 
     def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
@@ -212,7 +220,7 @@ class Tree:
     def _report(self, record: RecordState) -> Report:
         """The report with its worktree's outcome, which its parent's record holds."""
         above = self.records.get(record.origin.parent_id or "")
-        ended = above.worktrees.get(record.origin.record_id or "") if above else None
+        ended = above.children.worktrees.get(record.origin.record_id or "") if above else None
         return replace(record.report(), worktree=ended if isinstance(ended, WorktreeEnded) else None)
 
     def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
@@ -241,7 +249,11 @@ class Tree:
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (*before, UserMessage(first_message(started.environment, started.prompt)), *record.transcript.said)
+        return (
+            *before,
+            UserMessage(first_message(started.environment, started.prompt)),
+            *record.conversation.transcript.said,
+        )
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
         """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""

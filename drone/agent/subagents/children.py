@@ -125,7 +125,7 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     if isolation is not None:
         report = replace(report, worktree=await isolation.leave(task, turn, report))
     finished = FinishedRun(report, run.conversation, run.tools_removed)
-    turn.tree.records[task.record_id].transcript.clear()
+    turn.tree.records[task.record_id].conversation.transcript.clear()
     return finished
 
 

@@ -228,13 +228,7 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task of an agent, and the place of its record in the tree.
-
-    `earlier`: the conversation before the prompt, from the record that `continues` names; `tools_removed`: tools that
-    people removed from the agent in it. `agent`: the name it works under, empty = its definition's. `node`: path of the
-    document node that it works on. `seconds`: wall clock granted by its caller, None = its own limits; it can only
-    shorten those. `waits`: whether it may wait for a provider for longer than a model call lasts.
-    """
+    """The task of an agent, and the place of its record in the tree."""
 
     prompt: str
     record_id: str
@@ -244,12 +238,18 @@ class Task:
     depth: int = 0
     continues: str | None = None
     earlier: tuple[Message, ...] = ()
+    """The conversation before the prompt, from the record that `continues` names."""
     turn_number: int = 1
     tools_removed: tuple[str, ...] = ()
+    """Tools that people removed from the agent in that conversation."""
     agent: str = ""
+    """The name it works under, empty = its definition's."""
     seconds: float | None = None
+    """Wall clock granted by its caller, None = its own limits; it can only shorten those."""
     waits: bool = True
+    """Whether it may wait for a provider for longer than a model call lasts."""
     node: str | None = None
+    """Path of the document node that it works on."""
 
 
 def title_of(prompt: str, characters: int = 60) -> str:

@@ -77,9 +77,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """`settled` are the values given with the task, `already_set` those that were set before; `neighbours` are the
-    nodes that references may point to, with their descriptions. `inputs_changed`: the given values have changed.
-    `topic` is the topic of the node, `document_topic` that of the document."""
+    """What the agent of a document's node is asked to fill in."""
 
     path: str
     part: str
@@ -87,12 +85,17 @@ class NodeTask:
     field_specs: tuple[FieldSpec, ...]
     children: tuple[Child, ...]
     settled: Mapping[str, Any]
+    """The values given with the task."""
     already_set: Mapping[str, Any]
+    """Those that were set before."""
     existing: tuple[str, ...]
     neighbours: Mapping[str, str]
+    """The nodes that references may point to, with their descriptions."""
     locked: frozenset[str]
     inputs_changed: bool
+    """Whether the given values have changed."""
     topic: str
+    """Of the node."""
     document_topic: str
 
     @property

@@ -1,60 +1,66 @@
 """Retries and forks: orders derived from other orders, with the first part of their journals under new ids."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
-from typing import Any
+from typing import assert_never
 
 from mcc.contracts.control import SteerMode
-from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
-from mcc.contracts.fact import Fact
+from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id, verifier_record_id
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     JOURNAL_VERSION,
     READABLE_VERSIONS,
     AgentFinished,
+    AgentReused,
     AgentStarted,
     AgentStep,
+    AnyFact,
+    BudgetWarned,
     ControlApplied,
+    DocumentChanged,
+    GateChecked,
+    ToolFinished,
     ToolStarted,
     TranscriptCompacted,
+    VerifyChecked,
+    WorkspaceCheckpointed,
 )
-from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WhenBusy, WorkOrder
-from mcc.contracts.order_facts import Forked, OrderQueued
-from mcc.contracts.shape import JsonObject, Text, to_json
+from mcc.contracts.order_facts import (
+    Forked,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
+from mcc.contracts.shape import JsonObject, Text
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.rules.patterns import Pattern
 from mcc.store.database.errors import CannotFork, OrderIsUnfinished
-from mcc.store.rows.texts import parsed
+from mcc.store.rows.fork_ids import NewIds
 from mcc.store.rows.transitions import title_of
-
-CHILDREN = 1_000
-"""Indexes that are tried to find out which child of a call a record is."""
-
-_ID = Pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-
-
-_SEALED = ("thinking", "redacted", "opaque")
-"""Block types that a provider accepts back only unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a journal is cut: entries 1 to `after` may be copied. `requested`: the number that the caller asked for.
-
-    `within`: the call that was open at `requested`, for people; None when none was. `root`: the master's record, None
-    before it began.
-    """
+    """Where a journal is cut: entries 1 to `after` may be copied."""
 
     requested: int
+    """The number that the caller asked for."""
     after: int
     within: str | None = None
+    """The call that was open at `requested`, for people; None when none was."""
     root: str | None = None
+    """The master's record, None before it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ def forked(source: Sequence[Entry], place: Cut, order_id: str, at: datetime, pro
     """The start of a fork that copies the entries of `source` up to this cut; `prompt` is the next message to its
     master."""
     copied = list(_copied(source[: place.after], place.root))
-    ids = _Ids(order_id)
+    ids = NewIds(order_id)
     for number, entry in enumerate(copied, start=2):
         ids.learn(entry, number)
     drafts = [ids.renamed(entry) for entry in copied]
@@ -155,21 +161,33 @@ def _copied(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
     begun = False
     for entry in entries:
         begun = begun or (entry.record_id == root and isinstance(entry.data, AgentStarted))
-        if _is_copied(entry.data, begun, whole=entry.record_id in (None, root)):
+        if _is_copied(entry.fact, begun, whole=entry.record_id in (None, root)):
             yield entry
 
 
-def _is_copied(fact: Fact, begun: bool, *, whole: bool) -> bool:
+def _is_copied(fact: AnyFact, begun: bool, *, whole: bool) -> bool:
     """`begun`: the master has started; `whole`: the fact concerns the master, or the order as a whole."""
     match fact:
-        case ControlApplied() if whole:
-            return fact.control != "cancel"
+        case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+            return False
+        case OrderFinished():
+            return False
+        case ControlApplied():
+            return fact.control != "cancel" if whole else begun
         case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
             return False
-        case AgentFinished() if whole:
-            return False
+        case AgentFinished():
+            return begun and not whole
+        case AgentStarted() | AgentStep() | AgentReused() | ModelStarted() | ModelReplied() | ModelRetried():
+            return begun
+        case ModelFellBack() | ToolStarted() | ToolFinished() | GateChecked() | VerifyChecked() | BudgetWarned():
+            return begun
+        case TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
+            return begun
+        case WorktreeMade() | WorktreeEnded():
+            return begun
         case _:
-            return begun and not fact.kind.startswith("order.")
+            assert_never(fact)
 
 
 def _opening(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str | None) -> Sequence[Draft]:
@@ -184,87 +202,6 @@ def _opening(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str |
         steer = ControlApplied(control_id=fresh_id(), control="steer", mode=SteerMode.INJECT.value, message=prompt)
         opening.append(Draft(at=at, origin=master, data=steer))
     return opening
-
-
-class _Ids:
-    """A mapping from the ids of one order's records and calls, and its entry numbers, to those of another order."""
-
-    def __init__(self, order_id: str) -> None:
-        self._order_id = order_id
-        self._new: dict[str, str] = {}
-        self._numbers: dict[int, int] = {}
-        self._rounds: dict[str, int] = {}
-
-    def learn(self, entry: Entry, number: int) -> None:
-        """Add the ids of an entry, which gets the number `number` in the new order."""
-        self._numbers[entry.seq] = number
-        fact, record_id = entry.data, entry.record_id or ""
-        match fact:
-            case AgentStarted():
-                self._new[record_id] = self._record(entry, fact)
-            case ModelReplied():
-                self._rounds[record_id] = fact.round
-                for index, call in enumerate(fact.tool_calls):
-                    self._new[call.call_id] = call_id(self._new[record_id], fact.round, index)
-            case ToolStarted():
-                self._new.setdefault(fact.call_id, call_id(self._new[record_id], fact.round, fact.index))
-
-    def _record(self, entry: Entry, fact: AgentStarted) -> str:
-        if entry.parent_id is None:
-            return root_record_id(self._order_id)
-        number = self._rounds.get(entry.parent_id, 0)
-        if entry.record_id == verifier_record_id(entry.parent_id, number):
-            return verifier_record_id(self._new[entry.parent_id], number)
-        old = fact.call_id or ""
-        new = self._new.get(old, derived_id(self._order_id, old))
-        places = (index for index in range(CHILDREN) if child_record_id(old, index) == entry.record_id)
-        index = next(places, None)
-        return derived_id(new, entry.record_id or "") if index is None else child_record_id(new, index)
-
-    def renamed(self, entry: Entry) -> Draft:
-        origin = Origin(
-            record_id=self._new.get(entry.record_id or ""),
-            parent_id=self._new.get(entry.parent_id or ""),
-            agent=entry.agent,
-            depth=entry.depth,
-        )
-        return Draft(at=entry.at, origin=origin, data=self._fact(entry, entry.data))
-
-    def _fact(self, entry: Entry, fact: Fact) -> Fact:
-        """The fact with the fork's ids in place of the source's, also inside texts that models read."""
-        # A tool result may tell a model the id under which it can ask a child again, and a fork, or a fork of a fork,
-        # knows only its own ids (docs/decisions/06). Only ids of the source's records and calls are replaced. Blocks
-        # that a provider signed or encrypted stay unchanged: otherwise their signatures would be invalid.
-        document: Mapping[str, Any] = parsed(to_json(fact.stored))
-        changed = {name: self._replaced(value) for name, value in document.items() if name != "blocks"}
-        if "blocks" in document:
-            changed["blocks"] = [
-                block
-                if block["type"] in _SEALED
-                else {name: value if name == "extra" else self._replaced(value) for name, value in block.items()}
-                for block in document["blocks"]
-            ]
-        if isinstance(fact, AgentStarted):
-            changed["forked_from"] = entry.record_id
-        if isinstance(fact, TranscriptCompacted) and fact.through_seq:
-            taken = (new for old, new in self._numbers.items() if old <= fact.through_seq)
-            changed["through_seq"] = max(taken, default=1)
-        return fact_of(fact.kind, changed)
-
-    def _replaced(self, value: Any) -> Any:
-        match value:
-            case str():
-                return (
-                    self._new[value]
-                    if value in self._new
-                    else _ID.sub(lambda found: self._new.get(found.group(), found.group()), value)
-                )
-            case dict():
-                return {key: self._replaced(item) for key, item in value.items()}
-            case list():
-                return [self._replaced(item) for item in value]
-            case _:
-                return value
 
 
 FirstEntries = Callable[[int], Sequence[Entry]]

@@ -1,13 +1,14 @@
 """Rows of the inbox, written in the transaction of the journal entries that they mirror."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.approvals import AnyItem, ItemByKind
 from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import (
     OUTLINE,
     ApprovalDecided,
@@ -15,8 +16,31 @@ from mcc.contracts.inbox_facts import (
     QuestionAnswered,
     QuestionAsked,
 )
-from mcc.contracts.journal import AgentFinished, ToolStarted
-from mcc.contracts.order_facts import OrderFinished
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    BudgetWarned,
+    ControlApplied,
+    DocumentChanged,
+    GateChecked,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+    VerifyChecked,
+    WorkspaceCheckpointed,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order_facts import (
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
@@ -62,25 +86,38 @@ _END_GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == "order", GRANTS.c.scope_
 def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
     """Update the inbox from these entries, given with their numbers. The caller holds the order's lock."""
     for seq, entry in numbered:
-        match entry.data:
-            case ApprovalRequested() as asked:
-                kind = "outline" if asked.tool == OUTLINE and not asked.call_id else "approval"
-                execute_later(connection, _ADD, _item_row(order_id, seq, entry, kind, asked.approval_id))
-            case QuestionAsked() as question:
-                execute_later(connection, _ADD, _item_row(order_id, seq, entry, "question", question.question_id))
-            case ApprovalDecided() as decided:
-                execute_later(connection, DECIDE, decision_row(order_id, decided, micros(entry.at)))
-            case QuestionAnswered() as answered:
-                execute_later(connection, DECIDE, answer_row(order_id, answered, micros(entry.at)))
-            case ToolStarted(approval_id=str() as approval_id):
-                execute_later(connection, _USE, {"wanted": approval_id, "of": order_id, "seq": seq})
-            case AgentFinished(status=status) if status is not RecordStatus.COMPLETED:
-                execute_later(connection, _VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
+        fact = entry.fact
+        match fact:
+            case ModelStarted() | ModelReplied() | ToolFinished():
+                pass
+            case ToolStarted():
+                if fact.approval_id is not None:
+                    execute_later(connection, _USE, {"wanted": fact.approval_id, "of": order_id, "seq": seq})
+            case ApprovalRequested():
+                kind = "outline" if fact.tool == OUTLINE and not fact.call_id else "approval"
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, kind, fact.approval_id))
+            case QuestionAsked():
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, "question", fact.question_id))
+            case ApprovalDecided():
+                execute_later(connection, DECIDE, decision_row(order_id, fact, micros(entry.at)))
+            case QuestionAnswered():
+                execute_later(connection, DECIDE, answer_row(order_id, fact, micros(entry.at)))
+            case AgentFinished():
+                if fact.status is not RecordStatus.COMPLETED:
+                    execute_later(connection, _VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
             case OrderFinished():
                 execute_later(connection, _VOID, {"of": order_id})
                 execute_later(connection, _END_GRANTS, {"of": order_id})
-            case _:
+            case AgentStarted() | AgentStep() | AgentReused() | ModelRetried() | ModelFellBack():
                 pass
+            case GateChecked() | VerifyChecked() | ControlApplied() | BudgetWarned() | TranscriptCompacted():
+                pass
+            case DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+                pass
+            case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+                pass
+            case _:
+                assert_never(fact)
 
 
 def decision_row(order_id: str, decided: ApprovalDecided, at: int) -> dict[str, Any]:

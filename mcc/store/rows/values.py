@@ -28,18 +28,17 @@ class BatchOrder:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The result of placing an order.
-
-    `created` False: the idempotency key was known, or the prompt became a steer of a running order, whose receipt is
-    `receipt`. `interrupted`: id of the order that the new one interrupts. `entries`: the first journal entries of a
-    created order.
-    """
+    """The result of placing an order."""
 
     order: WorkOrder
     created: bool
+    """False: the idempotency key was known, or the prompt became a steer of a running order."""
     receipt: Receipt | None = None
+    """That of the steer."""
     interrupted: str | None = None
+    """Id of the order that the new one interrupts."""
     entries: Sequence[Entry] = ()
+    """The first journal entries of a created order."""
 
 
 @dataclass(frozen=True, slots=True)

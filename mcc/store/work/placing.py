@@ -94,27 +94,22 @@ _ADD_ITS_SESSION = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`.
-
-    `order`: the new order, if it begins a session; None: the caller has to read it. `interrupted`: id of the order that
-    it interrupts. `entries`: its first journal entries.
-    """
+    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`."""
 
     order_id: str
     created: bool
     order: WorkOrder | None = None
+    """The new order, if it begins a session; None: the caller has to read it."""
     steer: Control | None = None
     interrupted: str | None = None
+    """Id of the order that it interrupts."""
     entries: Sequence[Entry] = ()
+    """Its first journal entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """One request for an order; `place` carries it out inside a transaction.
-
-    `derived`: the new order as derived from another one (retry, fork, revert). `document`: the document that a generate
-    order works on. `on_ask` applies if the order does not set it.
-    """
+    """One request for an order; `place` carries it out inside a transaction."""
 
     new: NewOrder
     principal: str
@@ -122,8 +117,11 @@ class Placing:
     at: datetime
     time: DatabaseTime
     derived: DerivedOrder | None = None
+    """The new order as derived from another one (retry, fork, revert)."""
     document: OrderedDocument | None = None
+    """The document that a generate order works on."""
     on_ask: OnAsk = "deny"
+    """Applies if the order does not set it."""
     key_digest: str = field(init=False, default="")
     body_digest: str = field(init=False, default="")
 

@@ -27,7 +27,7 @@ class Spender:
     async def reserve(self, number: int, characters: int) -> Reservation:
         """Reserve for round `number`, whose request has so many characters."""
         self.state.rounds = number - 1
-        self.state.transcript.characters_before = characters
+        self.state.conversation.transcript.characters_before = characters
         return await self.allowance.reserve()
 
     def settle(self, reservation: Reservation, usage: Usage | None, model: str = "m") -> tuple[BudgetWarned, ...]:

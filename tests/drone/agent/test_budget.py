@@ -128,7 +128,7 @@ async def test_a_call_that_failed_gives_everything_back() -> None:
     await started(waiting)
     one.settle(reserved, None)
     await waiting
-    assert budget.spent == Usage() == one.state.spent
+    assert budget.spent == Usage() == one.state.spending.spent
 
 
 async def test_a_waiter_that_is_cancelled_takes_no_ones_turn() -> None:
@@ -218,7 +218,7 @@ def test_an_unknown_price_is_never_zero_and_the_known_part_still_ends_the_tree()
     budget = Budget(Limits(cost_usd=0.02))
     free, priced = Spender(budget, depth=1), Spender(budget, depth=1)
     free.settle(at_once(free.reserve(1, 10)), usage(usd=None), "some/model")
-    assert free.state.spent.cost_usd is None and budget.spent.cost_usd is None
+    assert free.state.spending.spent.cost_usd is None and budget.spent.cost_usd is None
     assert at_once(free.reserve(2, 10)).usd is None
     priced.settle(at_once(priced.reserve(1, 10)), usage(usd=0.02))
     with pytest.raises(LimitReached, match="cost_usd"):

@@ -21,7 +21,7 @@ def budget(limits: Limits, spent: Usage = SPENT) -> Budget:
 
 def allowance(limits: Limits, own: AgentLimits | None = None) -> Allowance:
     state = RecordState(ORDER)
-    state.spent, state.rounds = SPENT, 2
+    state.spending.spent, state.rounds = SPENT, 2
     return Allowance(budget(limits), Share.of(limits, own or AgentLimits(), 0), state)
 
 

@@ -186,7 +186,7 @@ def test_reasoning_is_not_counted_in_what_a_child_may_write() -> None:
     def child(depth: int) -> Allowance:
         limits = Limits(subagent_output_tokens=20_000, output_tokens=1_000_000)
         state = RecordState(Origin(record_id="r", depth=depth), rounds=3)
-        state.spent = Usage(output_tokens=60_000, reasoning_tokens=55_000)
+        state.spending.spent = Usage(output_tokens=60_000, reasoning_tokens=55_000)
         return Allowance(Budget(limits), Share.of(limits, AgentLimits(output_tokens=20_000), depth), state)
 
     assert child(1)._written == 5_000

@@ -74,10 +74,10 @@ def test_where_there_are_no_results_a_notice_is_a_message() -> None:
 def test_what_older_journals_tell_stays_a_message_of_its_own(fact: AgentStep | BudgetWarned) -> None:
     for now in (False, True):
         state = RecordState(Origin(record_id=root_record_id(ORDER)))
-        state.transcript.add(RESULTS)
+        state.conversation.transcript.add(RESULTS)
         state.apply(fact.model_copy(update={"in_results": now}))
         said = [RESULTS.noting(SAID)] if now else [RESULTS, UserMessage("Go another way.")]
-        assert state.transcript.said == said
+        assert state.conversation.transcript.said == said
 
 
 def test_a_result_that_is_shortened_keeps_its_notice() -> None:

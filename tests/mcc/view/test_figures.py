@@ -15,7 +15,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, ToolStep
 from mcc.contracts.usage import Usage
-from mcc.view.figures import Savings, saved_by_delegation, tokens
+from mcc.view.figures import Savings, ordinal, saved_by_delegation, tokens
 
 LONG = "x" * 8_000
 
@@ -72,3 +72,8 @@ def test_without_children_nothing_is_saved() -> None:
 )
 def test_the_part_of_the_input_that_came_from_a_cache_is_told(read: int, cached: int, said: str) -> None:
     assert tokens(Usage(input_tokens=read, cached_input_tokens=cached, output_tokens=200)) == said
+
+
+def test_places_in_a_row_are_said_as_people_say_them() -> None:
+    said = [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 112, 1_023)]
+    assert said == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th", "1,023rd"]

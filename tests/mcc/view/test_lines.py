@@ -27,7 +27,7 @@ from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.view.lines import Lines, by_name, change_rows, clock, paused_in, waiting_in_brief, what_to_do
+from mcc.view.lines import Lines, by_name, change_rows, clock, last_retry, paused_in, waiting_in_brief, what_to_do
 from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
@@ -147,13 +147,22 @@ def test_why_an_order_failed_is_left_to_whoever_says_how_it_ended() -> None:
 
 
 def test_a_model_that_is_asked_again_for_the_same_reason_says_it_once() -> None:
-    def retried(seconds: float, error: str) -> tuple[Origin, Fact]:
-        return MASTER, ModelRetried(round=1, attempt=1, model="a/b", error=error, wait_seconds=seconds)
+    def retried(attempt: int, seconds: float, error: str) -> tuple[Origin, Fact]:
+        return MASTER, ModelRetried(round=1, attempt=attempt, model="a/b", error=error, wait_seconds=seconds)
 
-    busy = [retried(0.28, "busy"), retried(1.627, "busy"), (MASTER, reply(1)), retried(3, "busy"), retried(4, "away")]
+    first, second = (
+        (retried(1, 0.28, "busy"), retried(2, 1.627, "busy")),
+        (retried(1, 3, "busy"), retried(2, 4, "away")),
+    )
+    busy = [*first, (MASTER, reply(1)), *second]
     told = Lines()
     said = [line.split("asked again ")[1] for entry in journal(*busy) if (line := told.line_of(entry))]
-    assert said == ["in 0.3 s: busy", "in 1.6 s: the same", "in 3 s: busy", "in 4 s: away"]
+    assert said == [
+        "in 0.3 s (2nd try): busy",
+        "in 1.6 s (3rd try): the same",
+        "in 3 s (2nd try): busy",
+        "in 4 s (3rd try): away",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -311,3 +320,17 @@ def test_names_of_files_and_subjects_of_commits_make_no_line_of_their_own() -> N
 
 def test_an_order_that_changed_nothing_tells_nothing() -> None:
     assert change_rows(None, "o") == []
+
+
+def test_the_last_retry_of_any_agent_is_told_with_its_reason_and_its_wait() -> None:
+    def retried(origin: Origin, error: str) -> tuple[Origin, Fact]:
+        return origin, ModelRetried(round=1, attempt=1, model="a/b", error=error, wait_seconds=8)
+
+    begun = [(MASTER, started()), (CHILD, started("Look"))]
+    record = Fold.of(ORDER_ID, journal(*begun, retried(CHILD, "503"), retried(MASTER, "429"))).record()
+    assert (
+        record is not None
+        and last_retry(record) == f"{clock(BEGAN + timedelta(seconds=3))} master: 429; asked again after 8 s"
+    )
+    untroubled = Fold.of(ORDER_ID, journal(*begun)).record()
+    assert untroubled is not None and last_retry(untroubled) is None

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from mcc.contracts.entry import ORDER, Origin
-from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
-from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied
+from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested
+from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied, WorkspaceCheckpointed
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
 from mcc.contracts.record import RecordStatus
@@ -42,7 +42,7 @@ def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
     assert shown(journal(*TURN)) == (
         "⠋ order 000000000001 on drone-1  12.0 s · 170 tokens · $0\n"
         "⠋ master  10.0 s · 170 tokens · $0 · offline/offline\n"
-        "├── · list_files ×2 (1 failed)  docs\n"
+        "├── · list_files ×2 (1 failed)  docs  docs is not there\n"
         "└── ⠋ explore  Read [bold]the⟦U+001B⟧[31m code  4.0 s · 60 tokens · $0 · offline/offline\n"
         "    └── ⠋ read_file  a.py"
     )
@@ -52,7 +52,7 @@ def test_the_tree_of_a_finished_order_stands_still() -> None:
     assert shown(journal(*TURN, *END)) == (
         "order 000000000001 succeeded  16.0 s · 170 tokens · $0\n"
         "✓ master  13.0 s · 170 tokens · $0 · offline/offline\n"
-        "├── · list_files ×2 (1 failed)  docs\n"
+        "├── · list_files ×2 (1 failed)  docs  docs is not there\n"
         "└── ✓ explore  Read [bold]the⟦U+001B⟧[31m code  6.0 s · 60 tokens · $0 · offline/offline\n"
         "    └── · read_file  a.py"
     )
@@ -84,7 +84,7 @@ def test_a_second_attempt_begins_its_tree_anew_and_keeps_what_was_spent() -> Non
 def test_a_retry_is_visible_until_the_model_answers() -> None:
     retried = (MASTER, ModelRetried(round=1, attempt=1, model="m", error="429 too many", wait_seconds=3))
     asked = journal(*TURN[:4], retried)
-    assert "asks again in 3 s: 429 too many" in shown(asked)
+    assert "asked again in 3 s (2nd try): 429 too many" in shown(asked)
     answered = journal(*TURN[:4], retried, (MASTER, reply(1)))
     assert "429" not in shown(answered)
 
@@ -154,7 +154,7 @@ def test_an_order_that_goes_on_gives_no_advice_any_more() -> None:
 def test_a_long_wait_for_a_model_is_told_as_people_tell_it() -> None:
     retried = ModelRetried(round=1, attempt=1, model="a/b", error="It is busy.", wait_seconds=3600)
     told = shown(journal(QUEUED, CLAIMED, (MASTER, started()), (MASTER, retried)))
-    assert "asks again in 1 h 00 min: It is busy." in told
+    assert "asked again in 1 h 00 min (2nd try): It is busy." in told
 
 
 def drawn(story: Story, height: int, width: int = 100) -> str:
@@ -219,4 +219,18 @@ def test_an_agent_that_asks_a_person_says_so_until_it_is_told() -> None:
     wanted = ApprovalRequested(approval_id="a", call_id="c", tool="git_commit", digest="d")
     decided = ApprovalDecided(approval_id="a", call_id="c", decision="approve")
     assert "waits: may it use git_commit?" in shown(journal(*TURN[:4], (MASTER, wanted)))
-    assert "waits" not in shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, decided)))
+    told = shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, decided)))
+    assert "waits" not in told and "· approve" in told
+    outline = ApprovalRequested(approval_id="a", call_id="", tool=OUTLINE, digest="d")
+    assert "waits: may the outline count?" in shown(journal(*TURN[:4], (MASTER, outline)))
+
+
+def test_notes_of_one_kind_share_a_row_which_a_low_window_leaves_out() -> None:
+    saved = [WorkspaceCheckpointed(checkpoint_id="1", call_id="c", files=files, bytes=8) for files in (1, 2, 3)]
+    told = journal(*TURN[:5], *((MASTER, one) for one in saved))
+    assert shown(told).endswith("└── · checkpoint of 3 files (8 bytes) ×3")
+    assert "checkpoint" in drawn(Story.of(told), 8) and "checkpoint" not in drawn(Story.of(told), 3)
+
+
+def test_a_pause_tells_why() -> None:
+    assert "» paused (lunch)" in shown(journal(*TURN, (MASTER, asked("pause", reason="lunch"))))

@@ -1,0 +1,127 @@
+"""Parts of the state of one agent's run: its conversation, model calls, spending, course and children."""
+
+from dataclasses import dataclass, field
+
+from drone.agent.ports.inbox_item import Item
+from drone.agent.ports.report import Halt
+from drone.agent.ports.transcript import Estimate, Transcript
+from drone.agent.state.progress import AnswerCheck, Progress
+from mcc.contracts.blocks import ToolCall
+from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
+from mcc.contracts.journal import AgentStep, BudgetWarned, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.usage import Usage
+
+NOTHING = Usage()
+
+
+@dataclass(slots=True)
+class OpenReply:
+    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id."""
+
+    reply: ModelReplied
+    started: dict[str, ToolStarted] = field(default_factory=dict)
+    finished: dict[str, ToolFinished] = field(default_factory=dict)
+    calls: tuple[ToolCall, ...] = field(init=False)
+    _by_id: dict[str, ToolCall] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = self.reply.tool_calls
+        # Of equal ids the first counts.
+        self._by_id = {call.call_id: call for call in reversed(self.calls)}
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.finished) == len(self.calls)
+
+    def call(self, call_id: str) -> ToolCall | None:
+        return self._by_id.get(call_id)
+
+
+@dataclass(slots=True)
+class ConversationState:
+    """What an agent was told and asked, and what its model is shown."""
+
+    task: str = ""
+    """Its prompt, or what people have put in its place."""
+    messages_heard: list[str] = field(default_factory=list)
+    """People's messages beside its task."""
+    transcript: Transcript = field(default_factory=Transcript)
+    """The messages that its model is shown."""
+    items: dict[str, Item] = field(default_factory=dict)
+    """What it asked people, by the id of the approval or question, and what they answered."""
+    found: dict[str, None] = field(default_factory=dict)
+    """Deferred tools that it has searched for and that its model is shown, in order."""
+
+
+@dataclass(slots=True)
+class AskingState:
+    """An agent's calls of its model."""
+
+    asked: ModelStarted | None = None
+    """A call without an outcome."""
+    tries: int = 0
+    """Calls made for the current round."""
+    waits_for_provider: bool = False
+    """The provider has to be asked again later."""
+    waited_seconds: float = 0.0
+    """How much later."""
+    not_sent: set[str] = field(default_factory=set)
+    """Sentences about what its models did not get."""
+    window: int | None = None
+    """The model's context in tokens, as far as known."""
+    estimate: Estimate = field(default_factory=Estimate)
+    """Of the input tokens of a request."""
+    characters_asked: int = 0
+    """Length of the transcript when the model was asked last."""
+
+
+@dataclass(slots=True)
+class SpendingState:
+    """What an agent used, what counts against its limits, and what it was told about them."""
+
+    usage: Usage = NOTHING
+    """Of its own model calls."""
+    spent: Usage = NOTHING
+    """The part of `usage` that this order paid, which is not that of copied entries. The same object where it is all
+    of it."""
+    calls: int = 0
+    """Tool calls that were not denied."""
+    rounds_before: int = 0
+    """Replies that were copied from another order."""
+    warned: dict[str, float] = field(default_factory=dict)
+    """Limits that the model was warned about, with their values."""
+    warned_before: dict[str, float] = field(default_factory=dict)
+    """Those of the conversation that this run continues."""
+    landing: BudgetWarned | None = None
+    """The warning that a limit is reached and one reply is left."""
+    landed: bool = False
+    """That reply has come."""
+
+    def add(self, usage: Usage) -> None:
+        is_all, self.usage = self.usage is self.spent, self.usage.plus(usage)
+        self.spent = self.usage if is_all else self.spent.plus(usage)
+
+
+@dataclass(slots=True)
+class CourseState:
+    """Whether an agent gets anywhere: what was observed, and what follows from it."""
+
+    progress: Progress = field(default_factory=Progress)
+    """What its tool calls show."""
+    answer_check: AnswerCheck = field(default_factory=AnswerCheck)
+    """What its replies show."""
+    nudge: AgentStep | None = None
+    """Still to be sent to the model."""
+    stopped: Halt | None = None
+    """Why the run must not continue."""
+
+
+@dataclass(slots=True)
+class ChildrenState:
+    """The agents that an agent has hired."""
+
+    ids: list[str] = field(default_factory=list)
+    """Their records, in the order in which the calls that hired them ended."""
+    worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
+    """The newest entry about the worktree of each that has one, by its record."""
