@@ -10,20 +10,13 @@ from typing import Any, TypeAlias
 from drone.agent.ports.model import NodeForm, WantedCall
 from drone.models.offline.look import Conversation, Step, mapping_at
 from drone.models.offline.report import Facts, Finding, quoted, quoted_lines
-from mcc.contracts.blueprints import (
-    BooleanField,
-    ChoiceField,
-    DateField,
-    FieldSpec,
-    ListField,
-    NumberField,
-    ReferenceField,
-    TextField,
-)
+from mcc.contracts import blueprints
+from mcc.contracts.blueprints import FieldSpec, ListField, NumberField, TextField
 from mcc.rules.patterns import Found, Pattern
 
 FEW = 3
 _LONGEST_TOPIC = 60
+_PART = Pattern(r"[,;:.(]")
 _TERM = 60
 """Characters: items of a list that may be no longer are words rather than sentences."""
 _ENOUGH = 90
@@ -65,10 +58,10 @@ class Words:
 
     @property
     def topic(self) -> str:
-        """What sentences are about. The name of an aspect goes on in the middle of a sentence."""
+        """What sentences are about, as it stands in the middle of one."""
         own = self.topics[0]
-        is_aspect = any(own.lower().startswith(one.partition("{")[0]) for one in _ASPECTS)
-        return own[:1].lower() + own[1:] if is_aspect else own
+        begins = (*(one.partition("{")[0] for one in _ASPECTS), "how ", "what ", "who ", "why ", "when ", "where ")
+        return own[:1].lower() + own[1:] if own.lower().startswith(begins) else own
 
     def seed(self, *words: object) -> int:
         """A number that is always the same for this node and these words."""
@@ -82,17 +75,17 @@ class Words:
                 return self.text(name, spec, attempt, place)
             case NumberField():
                 return self._number(spec, attempt + place)
-            case BooleanField():
+            case blueprints.BooleanField():
                 return attempt % 2 == 1
-            case ChoiceField():
+            case blueprints.ChoiceField():
                 start = 0 if self.form.path == "/" else self.seed(name)
                 return spec.options[(start + attempt + place) % len(spec.options)]
-            case DateField():
+            case blueprints.DateField():
                 ahead = timedelta(1 + attempt + place)
                 day = date.fromisoformat((spec.after or "2027-01-01")[:10]) + ahead
                 last = date.fromisoformat(spec.before[:10]) if spec.before else None
                 return (day if last is None or day < last else last - ahead).isoformat()
-            case ReferenceField():
+            case blueprints.ReferenceField():
                 paths = self.form.targets.get(spec.to, ())
                 return paths[(attempt + place) % len(paths)] if paths else None
             case ListField():
@@ -150,8 +143,11 @@ class Words:
 
 
 def _topic(text: str) -> str:
+    """The text on one line; of a long one its first part, else words and a mark."""
     plain = " ".join(text.split()).strip(" .,:;#-")
-    return plain if len(plain) <= _LONGEST_TOPIC else plain[:_LONGEST_TOPIC].rsplit(" ", 1)[0]
+    first = _PART.split(plain, 1)[0]
+    short = first if 3 <= len(first) <= _LONGEST_TOPIC else plain[:_LONGEST_TOPIC].rsplit(" ", 1)[0] + " …"
+    return plain if len(plain) <= _LONGEST_TOPIC else short
 
 
 def in_bounds(value: float, spec: NumberField, step: int = 5) -> float:

@@ -174,7 +174,8 @@ class _Work:
             return None
         if self._failed > 1 and self._has_changed and "validate" in self._conversation.tools:
             return Step("I ask whether all of it holds now.", (WantedCall("validate", {}),))
-        summary = f"{Words(self._form, {}).topic}: {_MADE}"
+        topic = Words(self._form, {}).topic
+        summary = f"{topic[:1].upper()}{topic[1:]}: {_MADE}"
         return Step("I hand in my part.", (WantedCall("done", {"summary": summary}),))
 
     def _is_wanted(self, name: str, spec: FieldSpec) -> bool:

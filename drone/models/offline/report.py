@@ -136,17 +136,21 @@ def _modules(known: Survey) -> Iterator[Finding]:
     for path in known.central():
         page = known.pages.get(path, {})
         if (said := opening_line(page)) is not None:
-            yield Finding("A file about itself", path, *said)
+            yield Finding("How a file begins", path, *said)
         if defined := definitions(path, page)[:4]:
             names = ", ".join(f"`{name}`" for name, _, _ in defined)
             yield Finding(f"Defines {names}", path, defined[0][1].number, quoted(defined[0][1].text))
 
 
 def opening_line(page: Mapping[int, str]) -> tuple[int, str] | None:
-    """The first comment or docstring line that is no legal notice, without its marks."""
-    lines = [(number, text[:500]) for number, text in sorted(page.items())[:40]]
-    found = ((number, text) for number, text in lines if _COMMENT.match(text) and not _LEGAL.search(text))
-    return next(((number, quoted(text.strip(_MARKS))) for number, text in found), None)
+    """The first line of the comment or docstring with which a file begins, without its marks; no legal notice."""
+    for number, text in sorted(page.items())[:40]:
+        plain = text[:500].strip(_MARKS)
+        if _COMMENT.match(text[:500]) and not _LEGAL.search(text[:500]):
+            return number, quoted(plain)
+        if plain and not text.startswith("#!") and not _COMMENT.match(text[:500]):
+            break
+    return None
 
 
 def definitions(path: str, page: Mapping[int, str]) -> list[tuple[str, Line, str]]:

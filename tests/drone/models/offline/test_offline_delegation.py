@@ -72,7 +72,7 @@ async def test_where_only_single_subagents_are_to_be_had_each_part_is_a_call() -
 async def test_the_answer_has_a_section_for_each_report_and_says_what_it_is_once() -> None:
     answer = (await led("Explain this repository", {"subagents_run": {"agents": [LAYOUT, PURPOSE, RISK]}})).answer
     for told in (
-        "## Structure and entry points\n\nLayout is told.\n\n**A program begins here**\n- `src/wozzle.rs:7`: “fn main() {”",
+        "## Structure and entry points\n\nLayout is told.\n\n**A program begins here**\n- `src/wozzle.rs:7`: “fn main",
         "## What the code does\n\n**It says of itself**\n- `Cargo.toml:3`: “Knits socks.”",
         "**A shell is started** (medium)\n- `src/blim.rs:4`: “sh(x)”",
         "From 3 of 3 subagents",

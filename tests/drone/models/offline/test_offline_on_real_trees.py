@@ -26,7 +26,7 @@ NODE = {
 }
 SMALL = {
     "README.md": "# Sums\n\nSums adds figures.\n\nRun its tests with `python3 -m unittest`.\n",
-    "calc.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b  # TODO: more figures\n\n\ndef run(text):\n    eval(text)\n',
+    "calc.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b  # TODO: more\n\n\ndef run(text):\n    eval(text)\n',
     "test_calc.py": "import unittest\n\nimport calc\n",
 }
 
