@@ -8,9 +8,9 @@ from drone.agent.ports.journal import DeltaKind
 from drone.agent.ports.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.models.offline import delegate, report
 from drone.models.offline.fill import submission
-from drone.models.offline.look import READING, Conversation, Step, named_path, read, terms_of, wish_of
+from drone.models.offline.look import READING, Conversation, NextStep, named_path, read, terms_of, wish_of
 from drone.models.offline.nodes import node_step
-from drone.models.offline.report import HONEST, Facts, Finding
+from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts
 from drone.models.offline.search import next_step, survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
@@ -65,48 +65,48 @@ class OfflineModel:
         )
 
 
-def plan_for(conversation: Conversation, tokens: int | None = None) -> Step:
+def plan_for(conversation: Conversation, tokens: int | None = None) -> NextStep:
     """The whole policy: forms of nodes, single calls, delegation, a look at the workspace, or a refusal. `tokens`: room
     for the reply."""
     if conversation.form is not None:
-        return node_step(conversation, conversation.form) or Step(_OUT_OF_REPAIRS, not_done=True)
+        return node_step(conversation, conversation.form) or NextStep(_OUT_OF_REPAIRS, not_done=True)
     wish = wish_of(conversation.request)
     if wish.kind == "greeting":
-        return Step("\n\n".join((_SELF, *_offered(conversation), _ADVICE)))
+        return NextStep("\n\n".join((_SELF, *_offered(conversation), _ADVICE)))
     if wish.call is not None and wish.call[0] in conversation.tools:
         return _single_call(conversation, *wish.call, tokens)
     if delegate.roles_of(conversation) and (wish.kind == "explain" or (wish.is_review and not wish.terms)):
         step = delegate.delegation(conversation, wish)
         return step or _result(conversation, delegate.facts_of(conversation), tokens)
     if wish.kind in ("nothing", "call") or not READING & conversation.tools.keys():
-        return Step(_refusal(conversation), not_done=True)
+        return NextStep(_refusal(conversation), not_done=True)
     known = survey(conversation)
     return next_step(conversation, known, wish) or _result(conversation, report.facts_of(known, wish), tokens)
 
 
 def _single_call(
     conversation: Conversation, tool: str, arguments: Mapping[str, str | bool], tokens: int | None
-) -> Step:
+) -> NextStep:
     """The call, then its result as it is."""
     done = next((done for done in conversation.done if done.name == tool), None)
     if done is None and not conversation.must_finish:
-        return Step(f"I use `{tool}` for this.", (WantedCall(tool, arguments),))
+        return NextStep(f"I use `{tool}` for this.", (WantedCall(tool, arguments),))
     if done is None or done.is_error:
         why = f"`{tool}` refused: {done.content.strip()}" if done else "I had to stop before I could look."
-        return _result(conversation, Facts(why, f"*{HONEST}*\n\n{why}", blocked=True), tokens)
+        return _result(conversation, ReportFacts(why, f"*{HONEST}*\n\n{why}", blocked=True), tokens)
     lines = done.content.rstrip("\n").split("\n")
     shown = "\n".join(lines[:_SHOWN_LINES]) + ("\n…" if len(lines) > _SHOWN_LINES else "")
     fence = "````" if "```" in shown else "```"
     read = (str(arguments["path"]),) if tool == "read_file" else ()
-    finding = Finding(f"What `{tool}` shows", "".join(read), quote=done.content)
+    finding = QuotedFinding(f"What `{tool}` shows", "".join(read), quote=done.content)
     text = f"*{HONEST}*\n\n{fence}\n{shown}\n{fence}"
-    return _result(conversation, Facts(f"{HONEST} {finding.title}.", text, (finding,), read), tokens)
+    return _result(conversation, ReportFacts(f"{HONEST} {finding.title}.", text, (finding,), read), tokens)
 
 
-def _result(conversation: Conversation, facts: Facts, tokens: int | None) -> Step:
+def _result(conversation: Conversation, facts: ReportFacts, tokens: int | None) -> NextStep:
     """The result: handed in if there is a tool for that, else as text."""
     refusal = f"{_REFUSAL}\n\n{facts.report}" if facts.blocked else facts.report
-    return submission(conversation, facts, tokens) or Step(refusal, not_done=facts.blocked)
+    return submission(conversation, facts, tokens) or NextStep(refusal, not_done=facts.blocked)
 
 
 def _refusal(conversation: Conversation) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drone.models.offline.look import REASON, CallResult, Conversation, Step, Wish, mapping_at
-from drone.models.offline.report import HONEST, Facts, Finding, grouped, quoted_lines
+from drone.models.offline.look import REASON, CallResult, Conversation, NextStep, Wish, mapping_at
+from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts, grouped, quoted_lines
 from drone.models.offline.search import json_object
 
 DELEGATION = ("subagent", "subagents_run")
@@ -16,7 +16,7 @@ _SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subtask:
     """One part of the work. `roles`: who does it, best first; `is_for_any`: else anybody does."""
 
     title: str
@@ -31,7 +31,7 @@ class ChildReport:
 
     title: str
     text: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[QuotedFinding, ...] = ()
     failed: bool = False
 
 
@@ -45,7 +45,7 @@ def _agent_fields(conversation: Conversation) -> Mapping[str, Any]:
     return mapping_at(conversation.schema("subagents_run", "agents"), "items", "properties")
 
 
-def delegation(conversation: Conversation, wish: Wish) -> Step | None:
+def delegation(conversation: Conversation, wish: Wish) -> NextStep | None:
     """The step that starts the subagents; None when they have reported."""
     if conversation.must_finish or any(done.name in DELEGATION for done in conversation.done):
         return None
@@ -63,25 +63,25 @@ def delegation(conversation: Conversation, wish: Wish) -> Step | None:
     return conversation.step(saying, calls)
 
 
-def _assigned(wish: Wish, request: str, available: Sequence[str]) -> list[tuple[str, Part]]:
+def _assigned(wish: Wish, request: str, available: Sequence[str]) -> list[tuple[str, Subtask]]:
     reason = f'{REASON} "{" ".join(request.split())[:300]}"'
     roles = [(next((name for name in part.roles if name in available), None), part) for part in _parts(wish, reason)]
     return [(role or available[0], part) for role, part in roles if role or part.is_for_any]
 
 
-def _parts(wish: Wish, reason: str) -> Iterator[Part]:
+def _parts(wish: Wish, reason: str) -> Iterator[Subtask]:
     task = f"Map this workspace: its build files, and where its programs begin. {reason}"
-    yield Part("Structure and entry points", task, ("scout", *_READERS))
+    yield Subtask("Structure and entry points", task, ("scout", *_READERS))
     if not wish.is_review:
-        yield Part("What the code does", f"Describe this workspace: what its files say of themselves. {reason}")
+        yield Subtask("What the code does", f"Describe this workspace: what its files say of themselves. {reason}")
     task = f"Review this workspace for what is unfinished, silenced or left over. {reason}"
-    yield Part("What deserves a second look", task, ("review",), is_for_any=False)
+    yield Subtask("What deserves a second look", task, ("review",), is_for_any=False)
     if wish.kind == "security":
         task = f"Look for weaknesses in the security of this workspace. {reason}"
-        yield Part("Security", task, ("security_analyst",), is_for_any=False)
+        yield Subtask("Security", task, ("security_analyst",), is_for_any=False)
 
 
-def _agent(number: int, role: str, part: Part, fields: Mapping[str, Any]) -> dict[str, object]:
+def _agent(number: int, role: str, part: Subtask, fields: Mapping[str, Any]) -> dict[str, object]:
     criterion = "Every finding quotes a line that was read."
     listed = mapping_at(fields, "success_criteria").get("type") == "array"
     arguments: dict[str, object] = {"id": f"{role}_{number}", "role": role, "title": part.title, "task": part.task}
@@ -89,7 +89,7 @@ def _agent(number: int, role: str, part: Part, fields: Mapping[str, Any]) -> dic
     return {name: value for name, value in arguments.items() if name in fields}
 
 
-def facts_of(conversation: Conversation) -> Facts:
+def facts_of(conversation: Conversation) -> ReportFacts:
     """The subagents' reports, put together section by section."""
     children = [child for done in conversation.done if done.name in DELEGATION for child in _reports(done)]
     finished = sum(not child.failed for child in children)
@@ -103,11 +103,13 @@ def facts_of(conversation: Conversation) -> Facts:
     end = f"*From {finished} of {len(children)} subagents. What is not named here was not looked at.*"
     report = "\n\n".join(("# What is in this workspace", f"*{HONEST}*", *sections, end))
     findings = [one for child in children for one in child.findings]
-    findings += [Finding(f"{child.title}: {child.text}") for child in children if not child.findings and child.text]
+    findings += [
+        QuotedFinding(f"{child.title}: {child.text}") for child in children if not child.findings and child.text
+    ]
     ordered = sorted(findings, key=lambda one: -_SEVERITIES.index(one.severity))
     read = tuple(dict.fromkeys(one.path for one in findings if one.path))
     said = f"{HONEST} {finished} of {len(children)} subagents reported {len(findings)} findings."
-    return Facts(said, report, tuple(ordered), read, blocked=not finished)
+    return ReportFacts(said, report, tuple(ordered), read, blocked=not finished)
 
 
 def _reports(done: CallResult) -> Iterator[ChildReport]:
@@ -135,10 +137,10 @@ def _report(report: Mapping[str, Any], asked: Mapping[str, Any], *, failed: bool
     )
 
 
-def _finding(finding: object) -> Finding:
+def _finding(finding: object) -> QuotedFinding:
     fields = mapping_at(finding)
     line, severity = fields.get("line"), str(fields.get("severity", "")).lower()
-    return Finding(
+    return QuotedFinding(
         title=str(fields.get("title") or "Found"),
         path=str(fields.get("path") or ""),
         line=line if isinstance(line, int) else 0,

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from drone.agent.ports.model import NodeForm, WantedCall
-from drone.models.offline.look import Conversation, Step, mapping_at
-from drone.models.offline.report import Facts, Finding, quoted, quoted_lines
+from drone.models.offline.look import Conversation, NextStep, mapping_at
+from drone.models.offline.report import QuotedFinding, ReportFacts, quoted, quoted_lines
 from mcc.contracts import blueprints
 from mcc.contracts.blueprints import FieldSpec, ListField, NumberField, TextField
 from mcc.rules.patterns import Found, Pattern
@@ -43,7 +43,7 @@ _WORDS = ("example", "question", "observation", "measurement", "comparison", "pa
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FieldWords:
     """Values for the fields of one node. Another `attempt` makes another value."""
 
     form: NodeForm
@@ -231,7 +231,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 }
 
 
-def submission(conversation: Conversation, facts: Facts, tokens: int | None) -> Step | None:
+def submission(conversation: Conversation, facts: ReportFacts, tokens: int | None) -> NextStep | None:
     """The next attempt at an accepted result; None for an agent that hands nothing in. `tokens`: room for it."""
     if FINISH not in conversation.tools:
         return None
@@ -245,27 +245,27 @@ def submission(conversation: Conversation, facts: Facts, tokens: int | None) -> 
         arguments = _as_large_as_fits(schema, variant, most)
         if not any(dict(done.arguments) == arguments for done in refused):
             break
-    return Step("I hand in what I found.", (WantedCall(FINISH, arguments),))
+    return NextStep("I hand in what I found.", (WantedCall(FINISH, arguments),))
 
 
-def _as_large_as_fits(schema: Schema, facts: Facts, most: int) -> dict[str, object]:
+def _as_large_as_fits(schema: Schema, facts: ReportFacts, most: int) -> dict[str, object]:
     filled: dict[str, object] = {}
     for findings, characters in ((20, 4_000), (10, 1_000), (4, 400), (0, 200)):
         short = replace(facts, findings=facts.findings[:findings], report=quoted_lines(facts.report, characters))
-        filled = Form(schema).filled(replace(short, summary=quoted(facts.summary, characters)))
+        filled = SchemaForm(schema).filled(replace(short, summary=quoted(facts.summary, characters)))
         if len(json.dumps(filled, ensure_ascii=False)) <= most:
             break
     return filled
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SchemaForm:
     """Fills a JSON Schema with facts, by the names and types of its properties. A required property that no fact fits
     gets the smallest value that its schema allows."""
 
     schema: Schema
 
-    def filled(self, facts: Facts) -> dict[str, object]:
+    def filled(self, facts: ReportFacts) -> dict[str, object]:
         value = self._value(self.schema, _named_facts(facts), "", True, 0)
         return value if isinstance(value, dict) else {}
 
@@ -365,7 +365,7 @@ def _named(names: str, value: object) -> dict[str, object]:
     return {_normal(name): value for name in names.split() if value not in (None, "", 0)}
 
 
-def _named_facts(facts: Facts) -> dict[str, object]:
+def _named_facts(facts: ReportFacts) -> dict[str, object]:
     """What is known, by the names that properties may have."""
     known = facts.known
     return {
@@ -383,7 +383,7 @@ def _named_facts(facts: Facts) -> dict[str, object]:
     }
 
 
-def _named_finding(one: Finding) -> dict[str, object]:
+def _named_finding(one: QuotedFinding) -> dict[str, object]:
     return {
         **_named("title name topic claim finding message summary", one.title),
         **_named("evidence quote proof", one.quote),

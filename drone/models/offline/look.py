@@ -11,7 +11,7 @@ from drone.agent.ports.transcript import request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 
-Kind: TypeAlias = Literal[
+WishKind: TypeAlias = Literal[
     "nothing", "greeting", "call", "explain", "parts", "code", "review", "security", "about", "find"
 ]
 """What is asked: nothing that a rule fits, a greeting, one tool call, a look at all of the workspace or at one half of
@@ -31,7 +31,7 @@ class CallResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """A reply: what it says, and calls that are independent of each other. `not_done`: no rule fits the request."""
 
     saying: str
@@ -69,13 +69,13 @@ class Conversation:
             return None
         return WantedCall(name, sent)
 
-    def step(self, saying: str, calls: Iterable[WantedCall | None]) -> Step | None:
+    def step(self, saying: str, calls: Iterable[WantedCall | None]) -> NextStep | None:
         """The calls without repetitions; None if there are none."""
         kept: list[WantedCall] = []
         for call in calls:
             if call is not None and call not in kept:
                 kept.append(call)
-        return Step(saying, tuple(kept)) if kept else None
+        return NextStep(saying, tuple(kept)) if kept else None
 
 
 def mapping_at(place: object, *path: str) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def _call_results(messages: Sequence[Message]) -> Iterator[CallResult]:
 class Wish:
     """What a request asks for. `terms`: words to look for; `subject`: what a question is about; `call`: a tool call."""
 
-    kind: Kind
+    kind: WishKind
     terms: tuple[str, ...] = ()
     subject: str = ""
     call: tuple[str, Mapping[str, str | bool]] | None = None
@@ -215,7 +215,7 @@ _HERE = frozenset({"", "workspace", "repository", "repo", "project", "here", "ro
 _LONGEST_CALL = 160
 _SUFFIX = Pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _BARE = frozenset({"Dockerfile", "Makefile", "Gemfile", "Rakefile", "Justfile", "LICENSE", "README", "CHANGELOG"})
-_HALVES: Mapping[str, Kind] = {"Map": "parts", "Describe": "code"}
+_HALVES: Mapping[str, WishKind] = {"Map": "parts", "Describe": "code"}
 
 
 def wish_of(request: str) -> Wish:

@@ -6,10 +6,10 @@ from posixpath import basename, dirname
 from typing import Any
 
 from drone.agent.ports.model import ChildForm, NodeForm, WantedCall
-from drone.models.offline.fill import FEW, Words, fitted, in_bounds
-from drone.models.offline.look import Conversation, Step, mapping_at
+from drone.models.offline.fill import FEW, FieldWords, fitted, in_bounds
+from drone.models.offline.look import Conversation, NextStep, mapping_at
 from drone.models.offline.report import definitions, opening_line, paragraph
-from drone.models.offline.search import Line, Survey, json_object, survey
+from drone.models.offline.search import SourceLine, WorkspaceSurvey, json_object, survey
 from mcc.contracts.blueprints import BooleanField, ChoiceField, FieldSpec, ListField, NumberField, TextField
 
 MOST_REPAIRS = 12
@@ -19,15 +19,15 @@ _MADE = "Filled in by fixed rules, without a language model."
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileFacts:
     """What files say for the fields of one node. `base`: the file or directory that the node is about; "" = all."""
 
     form: NodeForm
-    known: Survey
+    known: WorkspaceSurvey
     base: str
 
     @classmethod
-    def of(cls, conversation: Conversation, form: NodeForm) -> "Files | None":
+    def of(cls, conversation: Conversation, form: NodeForm) -> "FileFacts | None":
         """None if nothing that has to be filled in is about files, or none can be read."""
         names = [name for name, spec in form.fields.items() if spec.required]
         names += [name for child in form.children.values() for name in child.metadata]
@@ -38,7 +38,7 @@ class Files:
         own = (value for name, value in form.topics[0].items() if is_path(name) and isinstance(value, str))
         return cls(form, survey(conversation), next(own, "").removeprefix("./").strip("/."))
 
-    def step(self, conversation: Conversation) -> Step | None:
+    def step(self, conversation: Conversation) -> NextStep | None:
         """The next listing or reads."""
         if conversation.must_finish:
             return None
@@ -46,7 +46,7 @@ class Files:
         pattern = f"{self.base}/**" if self.base else "**/*"
         listing = None if is_file else conversation.call("find_files", pattern=pattern, limit=2_000)
         if listing is not None:
-            return Step("I list the files that this is about.", (listing,))
+            return NextStep("I list the files that this is about.", (listing,))
         under = [self.base] if is_file else sorted(known.sources, key=lambda path: (path.count("/"), path))[:4]
         paths = under if self.base else [*known.readmes[:1], *known.build_files[:1], *known.central()[:2]]
         calls = (conversation.call("read_file", path=path, start_line=1, end_line=400) for path in paths)
@@ -90,7 +90,7 @@ class Files:
         paths = tops if len(tops) > 1 else places if len(places) > 1 else list(self.known.sources)
         return [{"name": basename(path).partition(".")[0], "path": path} for path in paths[: FEW + 2]]
 
-    def _subject(self) -> tuple[str, Line, str] | None:
+    def _subject(self) -> tuple[str, SourceLine, str] | None:
         """The definition that the node is about: the one that it is named after, else the first."""
         found = [one for path, page in self.known.pages.items() if path == self.base for one in definitions(path, page)]
         names = {value for value in self.form.topics[0].values() if isinstance(value, str)}
@@ -111,9 +111,9 @@ def is_path(name: str) -> bool:
     return any(word in name.lower() for word in ("path", "file", "source"))
 
 
-def node_step(conversation: Conversation, form: NodeForm) -> Step | None:
+def node_step(conversation: Conversation, form: NodeForm) -> NextStep | None:
     """The next calls; None when no repair is left."""
-    files = Files.of(conversation, form)
+    files = FileFacts.of(conversation, form)
     if files is not None and (step := files.step(conversation)) is not None:
         return step
     work = _Work(conversation, form, files)
@@ -121,7 +121,7 @@ def node_step(conversation: Conversation, form: NodeForm) -> Step | None:
 
 
 class _Work:
-    def __init__(self, conversation: Conversation, form: NodeForm, files: Files | None) -> None:
+    def __init__(self, conversation: Conversation, form: NodeForm, files: FileFacts | None) -> None:
         self._conversation = conversation
         self._form = form
         self._files = files
@@ -136,7 +136,7 @@ class _Work:
         self._has_changed = bool(names) and names[-1] not in _CHECKS
         self._added = [str(one.arguments.get("component")) for one in conversation.results("add_child")]
 
-    def first(self) -> Step | None:
+    def first(self) -> NextStep | None:
         """Set all that is wanted and add the children; what is refused together is tried field by field."""
         refused = sum(one.is_error for one in self._sets)
         if len(self._sets) > refused or refused > _MOST_TRIES or self._has_checked:
@@ -146,9 +146,9 @@ class _Work:
         sets = [{name: value} for name, value in values.items()] if refused else [values] if values else []
         calls = [WantedCall(self._setter, {"values": one}) for one in sets]
         calls += self._children()
-        return Step("I fill in what is asked for.", tuple(calls)) if calls else None
+        return NextStep("I fill in what is asked for.", tuple(calls)) if calls else None
 
-    def repaired(self) -> Step | None:
+    def repaired(self) -> NextStep | None:
         """Set what the last check refused to other values."""
         if not self._errors or self._has_changed or self._failed > MOST_REPAIRS:
             return None
@@ -166,17 +166,17 @@ class _Work:
         values = self._values(wanted, self._failed)
         calls = [WantedCall(self._setter, {"values": values})] if values else []
         calls += self._children()
-        return Step("I mend what does not hold.", tuple(calls)) if calls else None
+        return NextStep("I mend what does not hold.", tuple(calls)) if calls else None
 
-    def finished(self) -> Step | None:
+    def finished(self) -> NextStep | None:
         """Hand in. After a second refusal, ask for a check first, which uses no attempt."""
         if self._errors and not self._has_changed:
             return None
         if self._failed > 1 and self._has_changed and "validate" in self._conversation.tools:
-            return Step("I ask whether all of it holds now.", (WantedCall("validate", {}),))
-        topic = Words(self._form, {}).topic
+            return NextStep("I ask whether all of it holds now.", (WantedCall("validate", {}),))
+        topic = FieldWords(self._form, {}).topic
         summary = f"{topic[:1].upper()}{topic[1:]}: {_MADE}"
-        return Step("I hand in my part.", (WantedCall("done", {"summary": summary}),))
+        return NextStep("I hand in my part.", (WantedCall("done", {"summary": summary}),))
 
     def _is_wanted(self, name: str, spec: FieldSpec) -> bool:
         value = self._form.values.get(f"{self._form.section}.{name}")
@@ -185,7 +185,9 @@ class _Work:
     def _values(self, fields: Mapping[str, FieldSpec], attempt: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
         settled = {key: float(one) for key, one in self._form.values.items() if isinstance(one, int | float)}
-        words = Words(self._form, {key: one for key, one in settled.items() if key.partition(".")[2] not in fields})
+        words = FieldWords(
+            self._form, {key: one for key, one in settled.items() if key.partition(".")[2] not in fields}
+        )
         figures: list[float] = []
         for name, spec in fields.items():
             found = self._files.value(name, spec) if self._files and attempt < 2 else None
@@ -230,7 +232,7 @@ class _Work:
     def _about(self, child: ChildForm, place: int) -> Iterator[tuple[str, Any]]:
         parts = self._files.parts() if self._files and any(map(is_path, child.metadata)) else []
         part = parts[place] if place < len(parts) else {}
-        words = Words(self._form, {})
+        words = FieldWords(self._form, {})
         for name, spec in child.metadata.items():
             if isinstance(spec, TextField) and (spec.required or part):
                 made = words.text(name, spec, 0, place) if spec.pattern else words.name(place, spec.max_length or 0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drone.models.offline.look import SUBJECTS, Wish
-from drone.models.offline.search import WATCHES, Line, Survey, is_test, language_of
+from drone.models.offline.search import WATCHES, SourceLine, WorkspaceSurvey, is_test, language_of
 from mcc.rules.patterns import Pattern
 
 HONEST = (
@@ -30,7 +30,7 @@ _NO_PROSE = ("#", "[", "!", "<", "=", "-", "*", "|", "`", ".. ")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class QuotedFinding:
     """`quote` stands word for word at `line` of `path`, where `…` may stand for an end that is left out."""
 
     title: str
@@ -46,18 +46,18 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReportFacts:
     """A result; `report` is the whole of it as Markdown. `blocked`: nothing could be found out."""
 
     summary: str
     report: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[QuotedFinding, ...] = ()
     read: tuple[str, ...] = ()
-    known: Survey = field(default_factory=Survey)
+    known: WorkspaceSurvey = field(default_factory=WorkspaceSurvey)
     blocked: bool = False
 
 
-def facts_of(known: Survey, wish: Wish) -> Facts:
+def facts_of(known: WorkspaceSurvey, wish: Wish) -> ReportFacts:
     """What the survey shows of what was asked."""
     findings = tuple(_findings(known, wish))
     blocked = bool(known.problems) and not (known.files or known.pages or findings)
@@ -72,19 +72,19 @@ def facts_of(known: Survey, wish: Wish) -> Facts:
         said = _counted(known)
         said += " Nothing of what I search for was found." if wish.is_review and not findings else ""
     report = "\n\n".join((f"*{HONEST}*", said, *grouped(findings)))
-    return Facts(f"{HONEST} {said}", report, findings, tuple(known.pages), known, blocked)
+    return ReportFacts(f"{HONEST} {said}", report, findings, tuple(known.pages), known, blocked)
 
 
-def _findings(known: Survey, wish: Wish) -> Iterator[Finding]:
+def _findings(known: WorkspaceSurvey, wish: Wish) -> Iterator[QuotedFinding]:
     for watch in WATCHES.get(wish.kind, ()):
         lines = [line for line in known.hits.get(watch.pattern, ()) if not is_test(line.path)]
         for line in [one for one in lines if one.number in known.pages.get(one.path, {})][:_PER_WATCH]:
             quote = "" if watch.is_secret else quoted(line.text)
-            yield Finding(watch.title, line.path, line.number, quote, watch.severity)
+            yield QuotedFinding(watch.title, line.path, line.number, quote, watch.severity)
     if wish.kind in ("explain", "code"):
         for path in known.readmes[:1]:
             if (found := paragraph(known.pages.get(path, {}))) is not None:
-                yield Finding("It says of itself", path, *found)
+                yield QuotedFinding("It says of itself", path, *found)
     if wish.kind in ("explain", "parts"):
         yield from _structure(known)
     if wish.kind in ("explain", "code"):
@@ -92,10 +92,10 @@ def _findings(known: Survey, wish: Wish) -> Iterator[Finding]:
     if wish.subject or wish.kind in ("explain", "code"):
         yield from _about(known, wish.subject or "tests")
     for line in _places_of(known, wish)[:_MOST_PLACES]:
-        yield Finding("Where it is mentioned", line.path, line.number, quoted(line.text))
+        yield QuotedFinding("Where it is mentioned", line.path, line.number, quoted(line.text))
 
 
-def _counted(known: Survey) -> str:
+def _counted(known: WorkspaceSurvey) -> str:
     """How many files there are and in which languages, as far as listings say so."""
     count = known.total if known.total is not None else len(known.files)
     if not count:
@@ -121,25 +121,25 @@ def paragraph(page: Mapping[int, str]) -> tuple[int, str] | None:
     return (min(lines), quoted(" ".join(lines.values()))) if lines else None
 
 
-def _structure(known: Survey) -> Iterator[Finding]:
+def _structure(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
     for path in known.build_files:
         lines = ((number, text[:500]) for number, text in sorted(known.pages.get(path, {}).items()))
         for number, text, found in [(*line, found) for line in lines if (found := _MANIFEST.match(line[1]))][:5]:
             title = "It names itself" if found["name"] else "It says of itself" if found["said"] else "What it installs"
-            yield Finding(title, path, number, quoted(text))
+            yield QuotedFinding(title, path, number, quoted(text))
     for line in known.entries[:3]:
         if line.number in known.pages.get(line.path, {}):
-            yield Finding("A program begins here", line.path, line.number, quoted(line.text))
+            yield QuotedFinding("A program begins here", line.path, line.number, quoted(line.text))
 
 
-def _modules(known: Survey) -> Iterator[Finding]:
+def _modules(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
     for path in known.central():
         page = known.pages.get(path, {})
         if (said := opening_line(page)) is not None:
-            yield Finding("How a file begins", path, *said)
+            yield QuotedFinding("How a file begins", path, *said)
         if defined := definitions(path, page)[:4]:
             names = ", ".join(f"`{name}`" for name, _, _ in defined)
-            yield Finding(f"Defines {names}", path, defined[0][1].number, quoted(defined[0][1].text))
+            yield QuotedFinding(f"Defines {names}", path, defined[0][1].number, quoted(defined[0][1].text))
 
 
 def opening_line(page: Mapping[int, str]) -> tuple[int, str] | None:
@@ -153,31 +153,31 @@ def opening_line(page: Mapping[int, str]) -> tuple[int, str] | None:
     return None
 
 
-def definitions(path: str, page: Mapping[int, str]) -> list[tuple[str, Line, str]]:
+def definitions(path: str, page: Mapping[int, str]) -> list[tuple[str, SourceLine, str]]:
     """What a file defines at its top level: name, line, and keyword."""
-    lines = (Line(path, number, text) for number, text in sorted(page.items()))
+    lines = (SourceLine(path, number, text) for number, text in sorted(page.items()))
     found = ((line, match) for line in lines if (match := _DEFINES.match(line.text[:500])))
     return [(str(match["name"]), line, str(match["kind"])) for line, match in found]
 
 
-def _about(known: Survey, subject: str) -> Iterator[Finding]:
+def _about(known: WorkspaceSurvey, subject: str) -> Iterator[QuotedFinding]:
     """Lines of guides and build files that speak of the subject, those that quote a command first."""
     lines = known.hits.get(SUBJECTS[subject][1], ())
-    kept: list[Line] = []
+    kept: list[SourceLine] = []
     for line in sorted(lines, key=lambda line: (line.path.count("/"), "`" not in line.text)):
         if sum(one.path == line.path for one in kept) < _ABOUT_PER_FILE and len(kept) < _ABOUT_LINES:
             kept.append(line)
-            yield Finding(f"Speaks of {subject}", line.path, line.number, quoted(line.text))
+            yield QuotedFinding(f"Speaks of {subject}", line.path, line.number, quoted(line.text))
     if subject == "tests" and known.tests:
         few = ", ".join(f"`{path}`" for path in known.tests[:3])
         count = f"{len(known.tests)} file{' is' if len(known.tests) == 1 else 's are'} named like tests"
-        yield Finding(f"{count}: {few}{', …' if len(known.tests) > 3 else ''}")
+        yield QuotedFinding(f"{count}: {few}{', …' if len(known.tests) > 3 else ''}")
 
 
-def _places_of(known: Survey, wish: Wish) -> list[Line]:
+def _places_of(known: WorkspaceSurvey, wish: Wish) -> list[SourceLine]:
     """Lines that mention a term: definitions first, then code, tests, prose."""
 
-    def rank(line: Line) -> tuple[bool, bool, bool]:
+    def rank(line: SourceLine) -> tuple[bool, bool, bool]:
         found = _DEFINES.match(line.text.strip()[:500])
         return found is None or found["name"] not in wish.terms, not language_of(line.path), is_test(line.path)
 
@@ -195,7 +195,7 @@ def quoted_lines(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 2].rpartition("\n")[0] + "\n…"
 
 
-def grouped(findings: Sequence[Finding]) -> Iterator[str]:
+def grouped(findings: Sequence[QuotedFinding]) -> Iterator[str]:
     """Findings as Markdown, those of the same title together."""
     for title in dict.fromkeys(one.title for one in findings):
         ones = [one for one in findings if one.title == title]

@@ -9,7 +9,7 @@ from typing import Any
 
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.receipts import passages_shown
-from drone.models.offline.look import SUBJECTS, Conversation, Step, Wish
+from drone.models.offline.look import SUBJECTS, Conversation, NextStep, Wish
 from mcc.rules.patterns import Pattern
 
 EVERYTHING = "**/*"
@@ -61,7 +61,7 @@ GUIDES = "{README*,CONTRIBUTING*,HACKING*,INSTALL*,LICEN*,Makefile,*.toml,packag
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Doubt:
     """One thing that a reviewer looks for; `pattern` in RE2's syntax. `is_secret`: its lines are not quoted."""
 
     title: str
@@ -72,34 +72,34 @@ class Watch:
 
 _UNFINISHED = r"(^|\s)(#+|//+|/\*+|\*|--|;+|<!--)[^\"'=]*\b(TODO|FIXME|XXX|HACK)\b"
 _SECRET = r"(?i)(api_?key|secret|passw(or)?d|token)\w*\s*[:=]\s*[\"'][\w+/-]{16,}[\"']"
-WATCHES: Mapping[str, Sequence[Watch]] = {
+WATCHES: Mapping[str, Sequence[Doubt]] = {
     "review": (
-        Watch("Marked as unfinished", "info", _UNFINISHED),
-        Watch("Errors that nobody hears of", "medium", r"except( \w+)?:\s*pass$|catch\s*(\([^)]*\))?\s*\{\s*\}"),
-        Watch("A check that was silenced", "info", r"# type: ignore|# noqa|eslint-disable|@ts-ignore|#!?\[allow\("),
-        Watch("Left over from debugging", "medium", r"\bbreakpoint\(\)|\bpdb\.set_trace|^\s*debugger;|\bdbg!\("),
+        Doubt("Marked as unfinished", "info", _UNFINISHED),
+        Doubt("Errors that nobody hears of", "medium", r"except( \w+)?:\s*pass$|catch\s*(\([^)]*\))?\s*\{\s*\}"),
+        Doubt("A check that was silenced", "info", r"# type: ignore|# noqa|eslint-disable|@ts-ignore|#!?\[allow\("),
+        Doubt("Left over from debugging", "medium", r"\bbreakpoint\(\)|\bpdb\.set_trace|^\s*debugger;|\bdbg!\("),
     ),
     "security": (
-        Watch("Text that is run as code", "medium", r"(^|[^.\w])(eval|exec)\("),
-        Watch("A shell is started", "medium", r"shell=True|\bos\.system\(|child_process|\bpopen\(|(^|[^.\w])system\("),
-        Watch("Data that may run code when read", "medium", r"\b(pickle|marshal)\.loads?\(|yaml\.load\("),
-        Watch("A certificate is not checked", "high", r"verify=False|InsecureSkipVerify|rejectUnauthorized: *false"),
-        Watch("What looks like a secret", "high", _SECRET, is_secret=True),
-        Watch("Copies without a bound", "medium", r"\b(strcpy|strcat|sprintf|gets)\s*\("),
+        Doubt("Text that is run as code", "medium", r"(^|[^.\w])(eval|exec)\("),
+        Doubt("A shell is started", "medium", r"shell=True|\bos\.system\(|child_process|\bpopen\(|(^|[^.\w])system\("),
+        Doubt("Data that may run code when read", "medium", r"\b(pickle|marshal)\.loads?\(|yaml\.load\("),
+        Doubt("A certificate is not checked", "high", r"verify=False|InsecureSkipVerify|rejectUnauthorized: *false"),
+        Doubt("What looks like a secret", "high", _SECRET, is_secret=True),
+        Doubt("Copies without a bound", "medium", r"\b(strcpy|strcat|sprintf|gets)\s*\("),
     ),
 }
 """What a review of each kind searches for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     path: str
     number: int
     text: str
 
 
 @dataclass(frozen=True)
-class Survey:
+class WorkspaceSurvey:
     """What the results so far show. `files`: listed paths; `total`: how many files there are, None if nothing says it;
     `whole`: whether all are listed. `pages`: the lines that were read, by path and number. `hits`: found lines by
     pattern. `problems`: what tools answered with errors."""
@@ -108,7 +108,7 @@ class Survey:
     total: int | None = None
     whole: bool = False
     pages: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    hits: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+    hits: Mapping[str, tuple[SourceLine, ...]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @cached_property
@@ -140,9 +140,9 @@ class Survey:
         return sorted(near, key=lambda path: (path.count("/"), BUILD_FILES.index(basename(path)), path))
 
     @cached_property
-    def entries(self) -> list[Line]:
+    def entries(self) -> list[SourceLine]:
         """The first line of each file on which a program begins."""
-        found: dict[str, Line] = {}
+        found: dict[str, SourceLine] = {}
         for _, pattern in _LANGUAGES.values():
             for line in self.hits.get(pattern, ()):
                 if not is_test(line.path) and not _ASIDE.search(line.path):
@@ -160,9 +160,9 @@ class Survey:
         return list(dict.fromkeys([*fronts, *others]))[:_MOST_CENTRAL]
 
 
-def survey(conversation: Conversation) -> Survey:
+def survey(conversation: Conversation) -> WorkspaceSurvey:
     """Everything that the results of reading tools show."""
-    files, pages, hits = dict[str, None](), dict[str, dict[int, str]](), dict[str, tuple[Line, ...]]()
+    files, pages, hits = dict[str, None](), dict[str, dict[int, str]](), dict[str, tuple[SourceLine, ...]]()
     total, whole = None, False
     for done in conversation.results("list_files", "find_files"):
         named, counted, complete = listing(done.content)
@@ -171,7 +171,7 @@ def survey(conversation: Conversation) -> Survey:
             total, whole = counted if counted is not None else total, whole or complete
     for done in conversation.results("search_text", "read_file"):
         found = [
-            Line(page.path.removeprefix("./"), number, text)
+            SourceLine(page.path.removeprefix("./"), number, text)
             for page in passages_shown(done.name, done.arguments, done.content)
             for number, text in enumerate(page.lines, page.first)
         ]
@@ -182,7 +182,7 @@ def survey(conversation: Conversation) -> Survey:
             for line in found:
                 pages.setdefault(line.path, {})[line.number] = line.text
     problems = dict.fromkeys(done.content.strip() for done in conversation.done if done.is_error)
-    return Survey(tuple(files), total, whole, pages, hits, tuple(problems))
+    return WorkspaceSurvey(tuple(files), total, whole, pages, hits, tuple(problems))
 
 
 def listing(text: str) -> tuple[list[str], int | None, bool]:
@@ -197,7 +197,7 @@ def listing(text: str) -> tuple[list[str], int | None, bool]:
     return kept, int(counted["files"].replace(",", "")) if counted else None, not folded and counted is not None
 
 
-def next_step(conversation: Conversation, known: Survey, wish: Wish) -> Step | None:
+def next_step(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> NextStep | None:
     """The next calls not made yet; None when it is time to report."""
     if conversation.must_finish:
         return None
@@ -211,19 +211,19 @@ def next_step(conversation: Conversation, known: Survey, wish: Wish) -> Step | N
     return next((step for step in steps if step is not None), None)
 
 
-def _look_around(conversation: Conversation, known: Survey, wish: Wish) -> Iterator[WantedCall | None]:
+def _look_around(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
     if "find_files" not in conversation.tools:
         yield conversation.call("list_files", depth=4, limit=_MOST_LISTED)
 
 
-def _orient(conversation: Conversation, known: Survey, wish: Wish) -> Iterator[WantedCall | None]:
+def _orient(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     if wish.kind in ("explain", "parts", "code"):
         for path in (*known.readmes[:1], *known.build_files[:_MOST_MANIFESTS]):
             yield _read(conversation, path)
 
 
-def _search(conversation: Conversation, known: Survey, wish: Wish) -> Iterator[WantedCall | None]:
+def _search(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     languages = [name for name, _ in known.languages[:3]]
     code = glob_of(name for name, _ in known.languages)
     if wish.kind in ("explain", "parts"):
@@ -243,7 +243,7 @@ def _search(conversation: Conversation, known: Survey, wish: Wish) -> Iterator[W
             )
 
 
-def _read_central(conversation: Conversation, known: Survey, wish: Wish) -> Iterator[WantedCall | None]:
+def _read_central(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     if wish.kind in ("explain", "parts"):
         for line in known.entries[:3]:
             yield _read(conversation, line.path, line.number)
