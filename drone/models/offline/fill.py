@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ _PART = Pattern(r"[,;:.(]")
 _TERM = 60
 """Characters: items of a list that may be no longer are words rather than sentences."""
 _ENOUGH = 90
+_LARGEST = 1e12
 
 _ASPECTS = (
     *("examples of {t}", "the parts of {t}", "the causes of {t}", "ways to measure {t}", "the history of {t}"),
@@ -81,10 +82,9 @@ class FieldWords:
                 start = 0 if self.form.path == "/" else self.seed(name)
                 return spec.options[(start + attempt + place) % len(spec.options)]
             case blueprints.DateField():
-                ahead = timedelta(1 + attempt + place)
-                day = date.fromisoformat((spec.after or "2027-01-01")[:10]) + ahead
-                last = date.fromisoformat(spec.before[:10]) if spec.before else None
-                return (day if last is None or day < last else last - ahead).isoformat()
+                ahead, last = 1 + attempt + place, date.fromisoformat((spec.before or "9999-12-31")[:10]).toordinal()
+                day = date.fromisoformat((spec.after or "2027-01-01")[:10]).toordinal() + ahead
+                return date.fromordinal(day if day < last else max(1, last - ahead)).isoformat()
             case blueprints.ReferenceField():
                 paths = self.form.targets.get(spec.to, ())
                 return paths[(attempt + place) % len(paths)] if paths else None
@@ -152,10 +152,12 @@ def _topic(text: str) -> str:
 
 def in_bounds(value: float, spec: NumberField, step: int = 5) -> float:
     """The value as the field may have it: a multiple of `step` where that leaves it within its bounds."""
+    value = min(value, _LARGEST)
     near = round(value / step) * step if value >= step else round(value, 2)
     near = max(near, spec.min if spec.min is not None else near)
     near = min(near, spec.max if spec.max is not None else near)
-    return round(near) if spec.integer or float(near).is_integer() else near
+    is_whole = near <= 2**53 and float(near).is_integer()
+    return round(near) if spec.integer or is_whole else near
 
 
 def fitted(sentences: Sequence[str], least: int, most: int) -> str:

@@ -158,6 +158,9 @@ components:
       options: {type: list, items: {type: choice, options: [a, b, c]}, required: true, min_items: 3, unique: true}
       so: {type: boolean, required: true, rules: [{cel: value == true, message: It has to be so.}]}
       share: {type: number, required: true, min: 0, max: 1}
+      vast: {type: number, required: true, min: 1.0e+300}
+      vaster: {type: number, required: true, min: 1.0e+300}
+      last: {type: date, required: true, after: 9999-12-29}
       large: {type: number, integer: true, required: true, min: 1000001, max: 1000003}
       pick: {type: choice, options: [one, two, three], required: true, rules: [{cel: value == "three"}]}
     children: {thing: {max: 3}, part: {min: 3, max: 3}}
