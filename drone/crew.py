@@ -209,7 +209,8 @@ class Crew:
 
         def hire(wanted: NodeAgentRequest) -> AgentParts:
             clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})
-            return hiring.of_node(clean, parent, Redacted(wanted.own, redactor), wanted.gate, wanted.owed)
+            own = Redacted(wanted.own, redactor)
+            return hiring.of_node(clean, parent, own, wanted.gate, wanted.owed, wanted.form)
 
         request = Request(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()

@@ -11,7 +11,7 @@ from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired, NoTools
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.model import Model
+from drone.agent.ports.model import Model, NodeForm
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.transcript import note_of
 from drone.agent.spending.budget import Share
@@ -186,11 +186,17 @@ class Hiring:
         return self._child(self._definition(wanted.agent_type), wanted, parent, notes)
 
     def of_node(
-        self, definition: AgentDefinition, parent: Parent, own: ToolSet, gate: Gate, owed: Mapping[str, object]
+        self,
+        definition: AgentDefinition,
+        parent: Parent,
+        own: ToolSet,
+        gate: Gate,
+        owed: Mapping[str, object],
+        form: NodeForm | None = None,
     ) -> Agent:
         """The agent of a document's node. It hires no other agents. Its tools are its commands (`own`), and those of
         the parent's tools that only read and that its definition names. `gate` checks its result; `owed` describes what
-        the gate demands. Raises `CannotHire`."""
+        the gate demands, `form` is its task as data. Raises `CannotHire`."""
         model = parent.model if definition.model == INHERIT else self.model(definition.model)
         asked = parent.model_settings.over(ModelSettings.of(definition))
         if problem := unsupported_level(model.name, asked.thinking):
@@ -208,6 +214,7 @@ class Hiring:
             hired=Hired(
                 requested_model=definition.model,
                 owed={**owed, "roots": self.place.roots},
+                form=form,
                 model_settings=asked,
                 tools_requested=definition.tools,
                 notes=given.steps(reads) if given.missing else (),

@@ -8,7 +8,7 @@ from drone.agent.gates.gate import RunGate, Verdict
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts, Setup
-from drone.agent.ports.model import Ask, AskLater, ContextOverflow, ModelError
+from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError
 from drone.agent.ports.report import Cause, LimitReached, Report
 from drone.agent.ports.transcript import ANNOUNCED
 from drone.agent.spending.allowance import Allowance
@@ -292,6 +292,9 @@ class Loop:
             seconds=self.allowance.seconds_for_call(),
             call_seconds=self.allowance.share.model_call_seconds,
             waited_seconds=self._state.asking.waited_seconds,
+            hint=AskHint(
+                self._state.conversation.task, self._state.spending.landing is not None, self._agent.hired.form
+            ),
         )
 
     async def _wait_while_paused(self) -> None:

@@ -10,7 +10,7 @@ from drone.agent.gates.gate import Gate
 from drone.agent.gates.verifier import Verifier
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.model import Model
+from drone.agent.ports.model import Model, NodeForm
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
@@ -206,7 +206,7 @@ class Hired:
     `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
     parent's. `egress`: as in `Call`. `shows_fences`: whether its model may be shown untrusted text even without a tool
-    that brings such, since its task may hold another agent's report.
+    that brings such, since its task may hold another agent's report. `form`: its task as data, for `AskHint`.
     """
 
     requested_model: str | None = None
@@ -224,6 +224,7 @@ class Hired:
     isolation: Isolation | None = None
     egress: Sequence[Sequence[str]] = ()
     shows_fences: bool = True
+    form: NodeForm | None = None
 
 
 _UNHIRED = Hired(shows_fences=False)

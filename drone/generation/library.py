@@ -111,6 +111,7 @@ def _hiring(model: Model, tools: ToolSet, limits: Limits) -> Callable[[NodeAgent
             tools_requested=definition.tools,
             missing=given.missing,
             owed=request.owed,
+            form=request.form,
         )
         return Agent(definition, model=model, tools=own, limits=limits, gate=request.gate, hired=hired)
 

@@ -1,11 +1,12 @@
 """Runs the agents of nodes, and settles each node with its stamp and outcome."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from drone.agent.gates.gate import Evidence
 from drone.agent.parts import AgentParts
+from drone.agent.ports.model import NodeForm
 from drone.agent.ports.report import Cause, Report, failure_reason
 from drone.agent.state.record import RecordState
 from drone.agent.subagents.children import run_child, take_spawn
@@ -14,6 +15,7 @@ from drone.generation.document_gate import DocumentGate
 from drone.generation.document_tools import DocumentTools, Editor
 from drone.generation.jobs import Job, Part, StampBasis
 from drone.generation.node_check import Checked, NodeCheck
+from drone.generation.node_forms import form_of
 from drone.generation.outline import outline_of
 from drone.generation.port import DocumentLost, Documents
 from mcc.contracts.agents import AgentDefinition
@@ -40,12 +42,13 @@ CANCELLED = "cancelled"
 @dataclass(frozen=True, slots=True)
 class NodeAgentRequest:
     """A node agent to be made from `definition`, whose `tools` are the groups of reading tools that it gets beside its
-    `own` document tools. `owed` becomes part of its set-up."""
+    `own` document tools. `owed` becomes part of its set-up, `form` does not."""
 
     definition: AgentDefinition
     own: DocumentTools
     gate: DocumentGate
     owed: Mapping[str, object]
+    form: NodeForm | None = None
 
 
 Hire: TypeAlias = Callable[[NodeAgentRequest], AgentParts]
@@ -76,7 +79,8 @@ class NodeAgents:
         record = self.turn.tree.begun(job.record_id)
         asked = self.asked[job.record_id] = await self._kept_basis(record) or StampBasis.of(brief)
         check = NodeCheck(self.documents, job, self.slow)
-        agent = self.hire(self._request(job, brief, asked, check))
+        form = form_of(self.documents.blueprint, state, job.node_id, job.role)
+        agent = self.hire(replace(self._request(job, brief, asked, check), form=form))
         prompt = self.redact("\n\n".join(filter(None, (brief.task, brief.present))))
         task = Task(
             prompt=prompt,

@@ -99,7 +99,8 @@ def _present(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iter
     if role == "node" and (found := node.provenance.get(CHILDREN)) is not None and found.held:
         yield "People hold the children as they are: none is made, moved or taken away."
     if role == "node":
-        yield from _references(blueprint, state, node)
+        for target, found_nodes in reference_targets(blueprint, state, node):
+            yield from _nodes(f"Nodes that are {with_article(target)}", blueprint, state, found_nodes)
 
 
 def _section(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
@@ -118,12 +119,13 @@ def _concerns(rule: str, section: str) -> bool:
     return rule.startswith("metadata.") == (section == "metadata")
 
 
-def _references(blueprint: Blueprint, state: State, node: Node) -> Iterator[str]:
-    """Possible targets of the node's references: siblings first, then nodes from the start of the document."""
+def reference_targets(blueprint: Blueprint, state: State, node: Node) -> Iterator[tuple[str, tuple[Node, ...]]]:
+    """By component, possible targets of the node's references: siblings first, then nodes from the start of the
+    document."""
     fields = blueprint.component(node.component).spec.properties.values()
     about = (spec.items if isinstance(spec, ListField) else spec for spec in fields if not spec.computed)
     for component in dict.fromkeys(one.to for one in about if isinstance(one, ReferenceField)):
         beside = () if node.parent_id is None else state.children[node.parent_id]
         near = chain((state.nodes[id] for id in beside[:LOOKED_AT]), islice(state.walk(), LOOKED_AT))
         found = {one.id: one for one in near if one.component == component and one.id != node.id}
-        yield from _nodes(f"Nodes that are {with_article(component)}", blueprint, state, tuple(found.values()))
+        yield component, tuple(found.values())

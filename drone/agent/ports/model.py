@@ -1,7 +1,7 @@
 """The port to a model: the request, the reply, the listener during a call, and the errors."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from drone.agent.ports.journal import DeltaKind, GrowingCall
@@ -18,6 +18,7 @@ from mcc.contracts.blocks import (
     text_in,
     thinking_in,
 )
+from mcc.contracts.blueprints import ChildCount, FieldSpec
 from mcc.contracts.order import Thinking
 from mcc.contracts.usage import Usage
 
@@ -38,6 +39,55 @@ class WantedCall:
 ReplyBlock: TypeAlias = (
     TextBlock | ThinkingBlock | RedactedBlock | WantedCall | RefusalBlock | ImageBlock | FileBlock | OpaqueBlock
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ChildForm:
+    """What the agent of a node states of a new child: how many there may be, and the metadata that can be set."""
+
+    count: ChildCount
+    metadata: Mapping[str, FieldSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeForm:
+    """What the agent of a document node has to fill in: the task of its prompt as data."""
+
+    path: str
+    component: str
+    section: str
+    """`metadata` or `props`: where `fields` belong."""
+    fields: Mapping[str, FieldSpec]
+    """What can be set, by name: neither computed fields nor values that people hold."""
+    values: Mapping[str, object]
+    """All values of the node that are set, computed ones included, by full name such as `props.title`."""
+    held: frozenset[str]
+    """Full names of the values that people hold, and `children` where they hold those."""
+    topics: tuple[Mapping[str, object], ...]
+    """The metadata of the node, then of its ancestors up to the root."""
+    brief: str
+    children: Mapping[str, ChildForm]
+    """By component; empty where people hold the children."""
+    existing: Mapping[str, str]
+    """The component of each child that is there, by path."""
+    targets: Mapping[str, tuple[str, ...]]
+    """By component, the paths of nodes that a reference may name."""
+    is_stale: bool
+    """Whether what the values were made of has changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskHint:
+    """What the runtime knows of a request as data, for a model that follows rules instead of reading prompts.
+
+    Adapters of providers ignore it, and no journal keeps it.
+    """
+
+    task: str = ""
+    """What the agent was asked last, in the words of whoever asked."""
+    must_finish: bool = False
+    """Whether a limit is reached, so that this is the last reply."""
+    form: NodeForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +112,7 @@ class Ask:
     seconds: float = 3_600.0
     call_seconds: float = 180.0
     waited_seconds: float = 0.0
+    hint: AskHint | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

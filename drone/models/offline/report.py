@@ -1,317 +1,203 @@
-"""Reports of a survey as Markdown sections; every path, count and name comes from tool results."""
+"""What the offline model says of a workspace: findings that quote what was read, as text."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from drone.models.offline.explore import EVERYTHING, ReviewRule, Severity, entry_files, review_rules, started_files
-from drone.models.offline.languages import (
-    glob_of,
-    is_accompanying,
-    is_document,
-    is_readme,
-    is_test,
-    language_of,
-    languages_of,
-)
-from drone.models.offline.parts import package_fronts, parts_of, to_read, useful_tests
-from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
-from drone.models.offline.request import Focus
-from drone.models.offline.survey import Survey
-from drone.models.offline.tool_output import Hit
+from drone.models.offline.look import SUBJECTS, Wish
+from drone.models.offline.search import WATCHES, SourceLine, WorkspaceSurvey, is_test, language_of
 from mcc.rules.patterns import Pattern
 
-HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
-_MOST_HITS = 6
-_MOST_PARTS = 12
-_PROSE = (".md", ".rst", ".adoc", ".txt")
-_QUOTED = Pattern(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
+HONEST = (
+    "The offline model read this by fixed rules; no language model was asked. It quotes what stands there, and judges "
+    "nothing."
+)
+_MOST_QUOTED = 220
+_PER_WATCH = 3
+_ABOUT_LINES, _ABOUT_PER_FILE = 6, 3
+_MOST_PLACES = 12
+_MANIFEST = Pattern(
+    r"^\s*\"?(?:(?P<name>name|module)|(?P<said>description))\"?\s*[=: ]\s*\S|^\s*[\w-]+ = \"[\w.]+:\w+\"|^\s*\"bin\":"
+)
+_COMMENT = Pattern(r"^\s*(?:\"\"\"|'''|#(?:[^!]|$)|//|/\*|\*|--|;)[\s*/#!]*\pL")
+_MARKS = " \t\"'#/*-;!"
+_LEGAL = Pattern(r"copyright|licen[cs]e|spdx|coding[:=]|eslint|\bnoqa\b", ignore_case=True)
+_DEFINES = Pattern(
+    r"^(?:export |pub(?:\([a-z]+\))? |public |async |static |default )*"
+    r"(?P<kind>class|def|fn|func|function|struct|enum|trait|interface|type|defmodule)\s+(?:\([^)]*\)\s*)?"
+    r"(?P<name>[A-Za-z]\w*)"
+)
+_NO_PROSE = ("#", "[", "!", "<", "=", "-", "*", "|", "`", ".. ")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """`kind`: something found, something else done on the way, or something left open."""
+class QuotedFinding:
+    """`quote` stands word for word at `line` of `path`, where `…` may stand for an end that is left out."""
 
     title: str
-    lines: tuple[str, ...]
-    severity: Severity = "info"
-    kind: Literal["finding", "step", "open"] = "finding"
+    path: str = ""
+    line: int = 0
+    quote: str = ""
+    severity: str = "info"
 
-    def __str__(self) -> str:
-        return "\n".join((f"## {self.title}", *self.lines))
-
-
-def report(known: Survey, focus: Focus) -> str:
-    """An explorer's answer; says so if nothing was found."""
-    return "\n\n".join([HONEST, *(str(section) for section in sections(known, focus))])
+    @property
+    def evidence(self) -> str:
+        place = f"`{self.path}:{self.line}`" if self.line else f"`{self.path}`" if self.path else ""
+        return ": ".join(filter(None, (place, f"“{self.quote}”" if self.quote else "")))
 
 
-def sections(known: Survey, focus: Focus) -> Sequence[Section]:
-    if not known.files and not known.pages:
-        lines = tuple(f"- {problem}" for problem in known.problems)
-        lines = lines or ("- The workspace has no files that the tools would list.",)
-        return [Section("Layout", lines, kind="open")]
-    found: list[Section] = []
-    if focus.content:
-        found.append(Section("Purpose", tuple(_purpose(known))))
-    if focus.structure:
-        found.append(Section("Layout", tuple(_layout(known))))
-        found.append(Section("Build", tuple(_build(known))))
-        found.append(Section("Entry points", tuple(_entries(known))))
-        found.append(Section("Tests", tuple(_tests(known))))
-    if focus.content:
-        found.append(Section("How the parts depend on each other", tuple(_parts(known))))
-        found.append(Section("Read these first", tuple(_reading(known))))
-        found.append(Section("Documentation", tuple(_documentation(known))))
-    if focus.terms:
-        found.append(Section("Where it is mentioned", tuple(_mentions(known, focus.terms))))
-    if focus.review:
-        found.extend(_reviewed(known, focus))
-    found.append(Section("Not settled", tuple(_open(known)), kind="open"))
-    return [section for section in found if section.lines]
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """A result; `report` is the whole of it as Markdown. `blocked`: nothing could be found out."""
+
+    summary: str
+    report: str
+    findings: tuple[QuotedFinding, ...] = ()
+    read: tuple[str, ...] = ()
+    known: WorkspaceSurvey = field(default_factory=WorkspaceSurvey)
+    blocked: bool = False
 
 
-def _purpose(known: Survey) -> Iterator[str]:
-    for found in known.manifests:
-        if found.description:
-            yield f"- `{found.path}` calls it **{found.name or 'this project'}**: {found.description}"
-        elif found.name:
-            yield f"- `{found.path}` calls it **{found.name}**."
-    for path in () if known.readmes else package_fronts(known)[:1]:
-        if path in known.pages and (words := own_words(known.pages[path])):
-            yield f"- `{path}` presents itself: “{words}”"
-    for path in known.readmes:
-        if path in known.pages:
-            opening = opening_of_readme(known.pages[path])
-            yield f"- `{path}` opens: “{opening}”" if opening else f"- `{path}`: {title_of_readme(known.pages[path])}"
+def facts_of(known: WorkspaceSurvey, wish: Wish) -> ReportFacts:
+    """What the survey shows of what was asked."""
+    findings = tuple(_findings(known, wish))
+    blocked = bool(known.problems) and not (known.files or known.pages or findings)
+    if blocked:
+        said = f"Nothing could be found out: {'; '.join(known.problems[:3])}"
+    elif wish.kind in ("about", "find"):
+        what = wish.subject or ", ".join(f"“{term}”" for term in wish.terms)
+        said = f"These lines speak of {what}:" if findings else f"Where I looked, no line speaks of {what}."
+        if len(places := _places_of(known, wish)) > _MOST_PLACES:
+            said = f"{len(places)} lines speak of {what}; the first {_MOST_PLACES} of them:"
+    else:
+        said = _counted(known)
+        said += " Nothing of what I search for was found." if wish.is_review and not findings else ""
+    report = "\n\n".join((f"*{HONEST}*", said, *grouped(findings)))
+    return ReportFacts(f"{HONEST} {said}", report, findings, tuple(known.pages), known, blocked)
 
 
-def total_files(known: Survey) -> str:
-    """The number of files, and whether it is exact."""
-    count = known.environment.files or known.counted.get(EVERYTHING)
-    files = _plural(max(count or 0, len(known.files)), "file")
-    return f"at least {files}" if count is None else files
+def _findings(known: WorkspaceSurvey, wish: Wish) -> Iterator[QuotedFinding]:
+    for watch in WATCHES.get(wish.kind, ()):
+        lines = [line for line in known.hits.get(watch.pattern, ()) if not is_test(line.path)]
+        for line in [one for one in lines if one.number in known.pages.get(one.path, {})][:_PER_WATCH]:
+            quote = "" if watch.is_secret else quoted(line.text)
+            yield QuotedFinding(watch.title, line.path, line.number, quote, watch.severity)
+    if wish.kind in ("explain", "code"):
+        for path in known.readmes[:1]:
+            if (found := paragraph(known.pages.get(path, {}))) is not None:
+                yield QuotedFinding("It says of itself", path, *found)
+    if wish.kind in ("explain", "parts"):
+        yield from _structure(known)
+    if wish.kind in ("explain", "code"):
+        yield from _modules(known)
+    if wish.subject or wish.kind in ("explain", "code"):
+        yield from _about(known, wish.subject or "tests")
+    for line in _places_of(known, wish)[:_MOST_PLACES]:
+        yield QuotedFinding("Where it is mentioned", line.path, line.number, quoted(line.text))
 
 
-def _layout(known: Survey) -> Iterator[str]:
-    folders = {path.rsplit("/", 1)[0] for path in known.files if "/" in path}
-    yield f"- {total_files(known)} in {_plural(len(folders), 'directory')}." if folders else f"- {total_files(known)}."
-    languages = languages_of(known.files)
-    if languages:
-        counts = ((max(count, known.counted.get(f"**/{glob_of(one)}", 0)), one.name) for one, count in languages[:5])
-        shown = ", ".join(f"{count} {name}" for count, name in counts)
-        yield f"- Source files by language: {shown}."
-    for directory, count in known.by_directory()[:8]:
-        yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
-    roots = [path for path in known.files if "/" not in path]
-    if roots:
-        yield f"- In the root: {_name_list(roots, 10)}."
-    if known.environment.commit:
-        yield f"- At {known.environment.commit}."
+def _counted(known: WorkspaceSurvey) -> str:
+    """How many files there are and in which languages, as far as listings say so."""
+    count = known.total if known.total is not None else len(known.files)
+    if not count:
+        return "There are no files that can be listed."
+    languages = ", ".join(f"{number} {name}" for name, number in known.languages[:4])
+    among = f", among them {languages}" if languages else ""
+    return f"{'' if known.whole else 'At least '}{count:,} file{'' if count == 1 else 's'}{among}."
 
 
-def _inside(known: Survey, directory: str) -> str:
-    below = [name for name, _ in known.by_directory(2) if name.startswith(directory + "/")]
-    return f", in it {_name_list([name + '/' for name in below], 6)}" if below else ""
+def paragraph(page: Mapping[int, str]) -> tuple[int, str] | None:
+    """The first paragraph of prose: the number of its first line, and its text."""
+    lines: dict[int, str] = {}
+    is_code = False
+    for number, text in sorted(page.items()):
+        plain = text.strip()
+        is_code ^= plain.startswith("```")
+        if lines and (not plain or is_code):
+            break
+        if set(plain) <= set("=-~^") and plain:
+            lines.clear()  # what stood above was a heading
+        elif plain and not is_code and (lines or not plain.startswith(_NO_PROSE)):
+            lines[number] = plain
+    return (min(lines), quoted(" ".join(lines.values()))) if lines else None
 
 
-def _build(known: Survey) -> Iterator[str]:
-    commands = dict.fromkeys(f"`{command}`" for found in known.manifests for command in found.builds)
-    if commands:
-        yield f"- Built by {' or '.join(list(commands)[:4])}."
-    for found in known.manifests:
-        if facts := "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts)):
-            yield f"- `{found.path}`: {facts}"
-    unread = [path for path in known.build_files if path not in known.pages]
-    if unread:
-        yield f"- Not read: {_name_list(unread, 6)}."
+def _structure(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
+    for path in known.build_files:
+        lines = ((number, text[:500]) for number, text in sorted(known.pages.get(path, {}).items()))
+        for number, text, found in [(*line, found) for line in lines if (found := _MANIFEST.match(line[1]))][:5]:
+            title = "It names itself" if found["name"] else "It says of itself" if found["said"] else "What it installs"
+            yield QuotedFinding(title, path, number, quoted(text))
+    for line in known.entries[:3]:
+        if line.number in known.pages.get(line.path, {}):
+            yield QuotedFinding("A program begins here", line.path, line.number, quoted(line.text))
 
 
-def _entries(known: Survey) -> Iterator[str]:
-    started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts][:_MOST_PARTS]
-    yield from started
-    started_lines = "\n".join(started)
-    yield from (f"- {line}" for line in known.environment.starts if _started_by(line) not in started_lines)
-    hits = _entry_hits(known)
-    yield from (_quoted(hit) for hit in hits[:_MOST_HITS])
-    if not started_lines and not known.environment.starts and not hits:
-        yield "- No program begins here, as far as build files and sources tell: others import it."
-    if len(hits) > _MOST_HITS:
-        yield f"- … and {len(hits) - _MOST_HITS} more places like these."
+def _modules(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
+    for path in known.central():
+        page = known.pages.get(path, {})
+        if (said := opening_line(page)) is not None:
+            yield QuotedFinding("How a file begins", path, *said)
+        if defined := definitions(path, page)[:4]:
+            names = ", ".join(f"`{name}`" for name, _, _ in defined)
+            yield QuotedFinding(f"Defines {names}", path, defined[0][1].number, quoted(defined[0][1].text))
 
 
-def _started_by(line: str) -> str:
-    """What an entry point line starts: the text after its arrow, without marks; without an arrow the line itself."""
-    return line.split(" → ", 1)[1].split(" (", 1)[0].strip("`") if " → " in line else line
+def opening_line(page: Mapping[int, str]) -> tuple[int, str] | None:
+    """The first line of the comment or docstring with which a file begins, without its marks; no legal notice."""
+    for number, text in sorted(page.items())[:40]:
+        plain = text[:500].strip(_MARKS)
+        if _COMMENT.match(text[:500]) and not _LEGAL.search(text[:500]):
+            return number, quoted(plain)
+        if plain and not text.startswith("#!") and not _COMMENT.match(text[:500]):
+            break
+    return None
 
 
-def _entry_hits(known: Survey) -> list[Hit]:
-    files = entry_files(known)
-    patterns = {language.entry for language in known.languages}
-    found = [hit for search in known.searches if search.pattern in patterns for hit in search.hits if hit.path in files]
-    return sorted(dict.fromkeys(found), key=lambda hit: (files.index(hit.path), hit.line))
+def definitions(path: str, page: Mapping[int, str]) -> list[tuple[str, SourceLine, str]]:
+    """What a file defines at its top level: name, line, and keyword."""
+    lines = (SourceLine(path, number, text) for number, text in sorted(page.items()))
+    found = ((line, match) for line in lines if (match := _DEFINES.match(line.text[:500])))
+    return [(str(match["name"]), line, str(match["kind"])) for line, match in found]
 
 
-def _parts(known: Survey) -> Iterator[str]:
-    """Which part uses which, according to import lines; paths are shown without their common prefix."""
-    if not any(language.imports for language in known.languages):
-        return
-    parts = parts_of(known.graph())
-    names = parts.by_use()
-    if not names:
-        folders = {path.rsplit("/", 1)[0] if "/" in path else "." for path in known.own}
-        one = f"All of it is one package, `{next(iter(folders))}/`: " if len(folders) == 1 else ""
-        yield f"- {one or 'As far as lines that import tell, '}no file of it names another one to import it."
-        return
-    if parts.base:
-        yield f"- All of it lies in `{parts.base}/`; paths below are within."
-
-    def listed_short(found: Sequence[str], most: int) -> str:
-        return _name_list([one.removeprefix(parts.base + "/") if parts.base else one for one in found], most)
-
-    for one in names[:_MOST_PARTS]:
-        relations = [f"used by {listed_short(parts.users[one], 5)}"] if one in parts.users else []
-        relations += [f"uses {listed_short(parts.uses[one], 5)}"] if one in parts.uses else []
-        yield f"- {listed_short([one], 1)}: {'; '.join(relations)}."
-    if bottom := [one for one in names if one not in parts.uses]:
-        yield f"- At the bottom, used and using nothing here: {listed_short(bottom, 8)}."
-    if top := [one for one in names if one not in parts.users]:
-        yield f"- At the top, used by nothing here: {listed_short(top, 8)}."
-    if pairs := parts.mutual():
-        linked = [f"{listed_short([one], 1)} and {listed_short([other], 1)}" for one, other in pairs[:4]]
-        more = f", and {_plural(len(pairs) - 4, 'more pair')}" if len(pairs) > 4 else ""
-        yield f"- Use each other: {'; '.join(linked)}{more}."
-    if any(language.name == "Java" for language in known.languages):
-        yield "- Classes of one package use each other without importing anything; that is not seen here."
-    if any(known.is_cut(known.importing(language)) for language in known.languages):
-        yield "- There are more lines that import than were looked at."
+def _about(known: WorkspaceSurvey, subject: str) -> Iterator[QuotedFinding]:
+    """Lines of guides and build files that speak of the subject, those that quote a command first."""
+    lines = known.hits.get(SUBJECTS[subject][1], ())
+    kept: list[SourceLine] = []
+    for line in sorted(lines, key=lambda line: (line.path.count("/"), "`" not in line.text)):
+        if sum(one.path == line.path for one in kept) < _ABOUT_PER_FILE and len(kept) < _ABOUT_LINES:
+            kept.append(line)
+            yield QuotedFinding(f"Speaks of {subject}", line.path, line.number, quoted(line.text))
+    if subject == "tests" and known.tests:
+        few = ", ".join(f"`{path}`" for path in known.tests[:3])
+        count = f"{len(known.tests)} file{' is' if len(known.tests) == 1 else 's are'} named like tests"
+        yield QuotedFinding(f"{count}: {few}{', …' if len(known.tests) > 3 else ''}")
 
 
-def _reading(known: Survey) -> Iterator[str]:
-    """A numbered list of files: the reason to read each, its own description, and its definitions."""
-    for number, (path, why) in enumerate(to_read(known, known.graph(), started_files(known)), 1):
-        page = known.pages.get(path)
-        is_code = language_of(path) is not None and path not in known.build_files
-        words = own_words(page) if page and is_code else ""
-        names = known.names_in(path) if is_code and not is_test(path) else ()
-        reasons = [why, *([f"“{words}”"] if words else []), *([f"defines {_name_list(names, 6)}"] if names else [])]
-        yield f"{number}. `{path}`: {'; '.join(reasons)}"
+def _places_of(known: WorkspaceSurvey, wish: Wish) -> list[SourceLine]:
+    """Lines that mention a term: definitions first, then code, tests, prose."""
+
+    def rank(line: SourceLine) -> tuple[bool, bool, bool]:
+        found = _DEFINES.match(line.text.strip()[:500])
+        return found is None or found["name"] not in wish.terms, not language_of(line.path), is_test(line.path)
+
+    return sorted(dict.fromkeys(line for term in wish.terms for line in known.hits.get(term, ())), key=rank)
 
 
-def _tests(known: Survey) -> Iterator[str]:
-    tests = known.tests
-    commands = [f"`{one}`" for one in dict.fromkeys(one for found in known.manifests for one in found.tests)]
-    if not commands and any(path.endswith(".py") for path in tests):
-        commands = ["`python -m pytest`"]
-    run = f" Run them with {' or '.join(commands[:3])}." if commands else ""
-    if not tests:
-        named = f"; the build knows {' or '.join(commands[:3])}" if commands else ""
-        yield f"- No test file was found by its name{named}."
-        return
-    folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
-    where = _name_list([f"{folder}/" for folder in _most_frequent(folders)[:5]], 5)
-    least = "" if known.whole else "at least "
-    shown = _name_list(useful_tests(known) or tests, 3)
-    yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {shown}.{run}"
+def quoted(text: str, most: int = _MOST_QUOTED) -> str:
+    """The text on one line; what is too long ends with a whole word and `…`."""
+    plain = " ".join(text[: 4 * most].split())
+    return plain if len(plain) <= most else plain[: most - 1].rpartition(" ")[0] + "…"
 
 
-def _documentation(known: Survey) -> Iterator[str]:
-    for path in known.readmes[:1]:
-        if path in known.pages:
-            titles = headings(known.pages[path])
-            about = f": “{title_of_readme(known.pages[path])}”" if title_of_readme(known.pages[path]) else ""
-            yield f"- `{path}`{about}" + (f", with sections on {'; '.join(titles)}." if titles else ".")
-    near = [path for path in known.files if path.lower().endswith(_PROSE) and not is_readme(path) and not is_test(path)]
-    if near:
-        near.sort(key=lambda path: (not is_document(path), path.count("/"), path))
-        yield f"- {_plural(len(near), 'further document')}: {_name_list(near, 6)}."
+def quoted_lines(text: str, most: int) -> str:
+    """As many whole lines as fit."""
+    return text if len(text) <= most else text[: most - 2].rpartition("\n")[0] + "\n…"
 
 
-def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
-    """What was checked, and each thing a reviewer looks for that was found."""
-    yield Section("Looked at", tuple(_looked_at(known, focus)), kind="step")
-    yield Section("State of the repository", tuple(_state(known)), kind="step")
-    for watch in review_rules(known, focus):
-        if hits := _without_tests(known.found(watch.pattern)):
-            yield Section(watch.title, tuple(_review_lines(known, watch, hits)), watch.severity)
-
-
-def _looked_at(known: Survey, focus: Focus) -> Iterator[str]:
-    languages = ", ".join(f"{count} {language.name}" for language, count in languages_of(known.sources)[:4])
-    yield f"- {total_files(known)}; sources without tests: {languages or 'none'}."
-    absent = [
-        watch.title.lower() for watch in review_rules(known, focus) if not _without_tests(known.found(watch.pattern))
-    ]
-    if absent:
-        yield f"- Looked out for and not found by pattern: {'; '.join(absent)}."
-
-
-def _without_tests(hits: Iterable[Hit]) -> list[Hit]:
-    return [hit for hit in hits if not is_test(hit.path)]
-
-
-def _review_lines(known: Survey, watch: ReviewRule, hits: Sequence[Hit]) -> Iterator[str]:
-    files = Counter(hit.path for hit in hits)
-    least = "at least " if known.is_cut(watch.pattern) else ""
-    extent = f"{least}{_plural(len(hits), 'place')} in {_plural(len(files), 'file')}"
-    if len(files) > 1:
-        yield f"- {extent}, most in {_name_list(_most_frequent(files), 3)}."
-    read = sorted(hits, key=lambda hit: (hit.path not in known.pages, is_accompanying(hit.path), -files[hit.path]))
-    yield from (_quoted(hit, hide=watch.is_secret) for hit in read[: 3 if watch.severity == "info" else 5])
-
-
-def _state(known: Survey) -> Iterator[str]:
-    yield from (f"- {line}" for line in known.status[:8])
-    yield from (f"- commit: {line}" for line in known.log[:5])
-
-
-def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
-    for term in terms:
-        hits = tuple(dict.fromkeys(known.found(term)))
-        if not hits:
-            yield f"- “{term}” was not found."
-            continue
-        files = Counter(hit.path for hit in hits)
-        least = "at least " if known.is_cut(term) else ""
-        extent = f"{least}{_plural(len(hits), 'line')} in {_plural(len(files), 'file')}"
-        yield f"- “{term}”: {extent}, most in {_name_list(_most_frequent(files), 4)}."
-        ranked = sorted(hits, key=lambda hit: (*_weight(hit, term), -files[hit.path]))
-        yield from (f"  {_quoted(hit)}" for hit in ranked[:5])
-    mentioned = {hit.path for term in terms for hit in known.found(term)}
-    if read := [path for path in known.pages if path in mentioned]:
-        yield f"- Read around these places: {_name_list(read, 6)}."
-
-
-def _weight(hit: Hit, term: str) -> tuple[bool, bool]:
-    """Sort key: code before prose and tests, definitions before mentions."""
-    defines = any(term.lower() in name.lower() for name in names_defined([hit.text]))
-    return (is_test(hit.path) or language_of(hit.path) is None, not defines)
-
-
-def _open(known: Survey) -> Iterator[str]:
-    if not known.whole:
-        yield "- A listing was cut short, so counts by directory and language may be too low."
-    yield from (f"- A tool refused: {problem}" for problem in known.problems[:3])
-
-
-def _quoted(hit: Hit, *, hide: bool = False) -> str:
-    """`hide`: only the beginning of quoted strings is shown."""
-    text = _QUOTED.sub(lambda found: f"{found[1]}…{found[2]}", hit.text.strip()) if hide else hit.text.strip()
-    shown = text if len(text) <= 120 else text[:120] + " …"
-    return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"
-
-
-def _name_list(names: Sequence[str], most: int) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _most_frequent(counts: Counter[str]) -> list[str]:
-    return sorted(counts, key=lambda name: (-counts[name], name))
-
-
-def _plural(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+def grouped(findings: Sequence[QuotedFinding]) -> Iterator[str]:
+    """Findings as Markdown, those of the same title together."""
+    for title in dict.fromkeys(one.title for one in findings):
+        ones = [one for one in findings if one.title == title]
+        rank = f" ({ones[0].severity})" if ones[0].severity != "info" else ""
+        yield "\n".join((f"**{title}**{rank}", *(f"- {one.evidence}" for one in ones if one.evidence)))

@@ -8,7 +8,7 @@ import pytest
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import ModelError
 from drone.generation.library import generate
-from drone.models.offline.model import OfflineModel
+from drone.models.offline import OfflineModel
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.generation import LIMITS, Quorum
 from mcc.contracts.journal import AgentFinished, AgentStarted

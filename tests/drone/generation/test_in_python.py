@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from drone.generation import generate, run_subagent
-from drone.models.offline.model import OfflineModel
+from drone.models.offline import OfflineModel
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.documents import Blueprint, Document, NodeView, function
 

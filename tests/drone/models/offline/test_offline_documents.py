@@ -11,10 +11,9 @@ from drone.generation import generate
 from drone.generation.library import GenerationReport
 from drone.generation.outline import OrderParked
 from drone.models.offline import OfflineModel
-from drone.models.offline.node_words import example_of
+from drone.models.offline.fill import example_of
 from drone.tools.catalog import Toolbox
 from mcc.contracts.generation import Generation
-from mcc.contracts.journal import ToolFinished
 from mcc.documents import Blueprint
 from mcc.rules.patterns import Pattern
 from tests.drone.generation.holding import Document
@@ -29,13 +28,6 @@ async def filled(
     document = Document(blueprint, metadata)
     tools = None if workspace is None else Toolbox.found().tools(workspace)
     return document, await generate(document, model=OfflineModel(), tools=tools)
-
-
-def checks(report: GenerationReport) -> list[bool]:
-    """The responses of all nodes' gates, in order."""
-    facts = [entry.data for entry in report.journal.entries]
-    said = [fact for fact in facts if isinstance(fact, ToolFinished) and fact.name in ("done", "validate")]
-    return [json.loads(fact.content)["ok"] for fact in said]
 
 
 def texts(document: Document) -> str:
@@ -59,6 +51,31 @@ async def test_lessons_and_activities_differ_and_are_about_the_topic() -> None:
     assert len({node.metadata["focus"] for node in nodes if node.component == "lesson"}) > 1
 
 
+async def test_a_course_counts_its_lessons_and_no_sentence_is_cut() -> None:
+    topic = "How people use Photosynthesis, in fields and in glass houses of the north and the south"
+    document, report = await filled(Blueprint.load("course"), {"topic": topic})
+    assert report.ok, report.error
+    lessons = [node for node in document.state.walk() if node.component == "lesson"]
+    assert document.state.root.props["lessons_planned"] == len(lessons) > 1
+    said = [
+        node.props[name]
+        for node in document.state.walk()
+        for name in ("summary", "text", "key_idea")
+        if name in node.props
+    ]
+    assert said and all(one.endswith((".", "?")) and ",." not in one for one in said)
+    for lesson in lessons:
+        activities = document.state.children_of(lesson)
+        assert sum(one.props["minutes"] for one in activities) <= lesson.props["minutes"]
+
+
+async def test_as_many_lessons_are_made_as_people_planned() -> None:
+    document = Document(Blueprint.load("course"), {"topic": "Tides"})
+    document.dispatch({"command": "set_value", "node": "/", "values": {"lessons_planned": 5}})
+    assert (await generate(document, model=OfflineModel())).ok
+    assert document.state.count(document.state.root, "lesson") == 5
+
+
 async def test_prices_of_a_catalogue_lie_in_their_range_and_leave_a_margin() -> None:
     for topic in ("desk lamps", "tea", "hiking boots"):
         document, report = await filled(Blueprint.load("catalogue"), {"topic": topic})
@@ -66,12 +83,6 @@ async def test_prices_of_a_catalogue_lie_in_their_range_and_leave_a_margin() -> 
         products = [node.props for node in document.state.walk() if node.component == "product"]
         assert products and all(one["margin_percent"] >= 20 for one in products)
         assert all(one["lowest"] <= one["price"] <= one["highest"] for one in products)
-
-
-async def test_now_and_then_a_rule_is_broken_and_mended_through_the_gate() -> None:
-    said = [ok for topic in ("tea", "hiking boots") for ok in checks((await filled(_catalogue(), {"topic": topic}))[1])]
-    assert said.count(False) >= 2
-    assert said.count(True) > said.count(False)
 
 
 def _catalogue() -> Blueprint:
@@ -114,13 +125,8 @@ async def test_a_design_is_of_the_files_that_were_really_read(pond: Path) -> Non
         ("count", "pond/counting.py", 4, "def count(ducks: list[str]) -> int:", "function"),
         ("Lake", "pond/lake.py", 6, "class Lake:", "class"),
     }
-    lake = next(node for node in document.state.walk() if node.metadata.get("path") == "pond/lake.py")
     proved = [one for node in document.state.walk() for one in node.verdicts if one.kind == "evidence"]
-    assert all(one.ok for one in proved)
-    assert [document.state.find(path).metadata["path"] for path in lake.props["depends_on"] or ()] in (
-        [],
-        ["pond/counting.py"],
-    )
+    assert proved and all(one.ok for one in proved)
 
 
 async def test_without_a_workspace_a_design_is_not_invented() -> None:
@@ -152,6 +158,9 @@ components:
       options: {type: list, items: {type: choice, options: [a, b, c]}, required: true, min_items: 3, unique: true}
       so: {type: boolean, required: true, rules: [{cel: value == true, message: It has to be so.}]}
       share: {type: number, required: true, min: 0, max: 1}
+      vast: {type: number, required: true, min: 1.0e+300}
+      vaster: {type: number, required: true, min: 1.0e+300}
+      last: {type: date, required: true, after: 9999-12-29}
       large: {type: number, integer: true, required: true, min: 1000001, max: 1000003}
       pick: {type: choice, options: [one, two, three], required: true, rules: [{cel: value == "three"}]}
     children: {thing: {max: 3}, part: {min: 3, max: 3}}

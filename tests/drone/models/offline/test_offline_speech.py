@@ -7,8 +7,7 @@ import pytest
 from drone.agent.ports.journal import DeltaKind
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import NOT_DONE, Ask, Model
-from drone.models.offline import OfflineModel
-from drone.models.offline.model import pieces
+from drone.models.offline import OfflineModel, pieces
 from tests.drone.models.offline.playing import READING, SUBAGENT, Recorded, one
 
 PROMPT = "Write a sonnet about the harbour of Zanzibar."

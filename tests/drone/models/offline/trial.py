@@ -5,35 +5,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from drone.in_process import InProcessRunner
+from drone.models.offline import OfflineModel
 from drone.models.offline.report import HONEST
-from drone.models.offline.tool_output import paths_in
-from drone.tools.catalog import Toolbox
-from tests.drone.models.offline.playing import play
-from tests.drone.models.offline.test_offline_on_real_trees import with_explorers
+from mcc.rules.patterns import Pattern
 
 PROMPT = "Explain this repository"
-SECTIONS = ("Purpose", "How the parts depend on each other", "Read these first", "Entry points", "Build", "Tests")
+QUOTE = Pattern(r"^- `([^`\n]+):(\d+)`: “(.+?)(?:…)?”$", lines=True)
 
 
 async def answered(package: Path) -> str:
-    return (await play(PROMPT, *with_explorers(Toolbox.found().tools(package)))).answer
+    return (await InProcessRunner({"offline": OfflineModel()}, workspace=package).run_isolated("explore", PROMPT)).text
 
 
 def mistakes(package: Path, answer: str) -> Iterator[str]:
-    """Mistakes that are visible without knowing the package."""
-    yield from (f"no section {title!r}" for title in SECTIONS if f"## {title}\n" not in answer)
+    """Mistakes that are visible without knowing the package: what is said to stand somewhere, and does not."""
     if HONEST not in answer:
         yield "it does not say what it is"
-    read = answer.partition("## Read these first\n")[2].partition("\n## ")[0].splitlines()
-    named = [path for line in read for path in paths_in(line)[:1]]
-    if len(read) < min(3, sum(path.is_file() for path in package.rglob("*"))):
-        yield f"only {len(read)} files to read"
-    yield from (f"{path} is to be read and is not there" for path in named if not (package / path).is_file())
+    quotes = list(QUOTE.finditer(answer))
+    if not quotes:
+        yield "it quotes nothing"
+    for path, line, text in (found.groups() for found in quotes):
+        lines = (package / path).read_text("utf-8", "replace").split("\n")[int(line) - 1 :]
+        if text.strip() not in " ".join(" ".join(lines[:20]).split()):
+            yield f"{path}:{line} does not say “{text}”"
 
 
 def main(directory: Path) -> int:
-    """Returns the exit code: 1 when an answer has a mistake. `directory` holds packages, or answers of an earlier
-    trial."""
+    """Returns the exit code: 1 when an answer has a mistake. `directory` holds packages."""
     wrong = 0
     for package in sorted(path for path in directory.iterdir() if path.is_dir()):
         answer = asyncio.run(answered(package))

@@ -1,0 +1,310 @@
+"""What calls have shown of a workspace, and the next calls: each stage asks for what earlier results point to."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from posixpath import basename, dirname
+from typing import Any
+
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.receipts import passages_shown
+from drone.models.offline.look import SUBJECTS, Conversation, NextStep, Wish
+from mcc.rules.patterns import Pattern
+
+EVERYTHING = "**/*"
+_MOST_LISTED = 2_000
+_HEAD_LINES = 80
+_MOST_MANIFESTS = 2
+_MOST_CENTRAL = 6
+_MOST_HITS = 40
+_AROUND = 8
+_TOTAL = Pattern(r"^(?:the first [\d,]+ of )?(?:[\d,]+ director(?:y|ies), )?(?P<files>[\d,]+) files?\b")
+_FOLDED = Pattern(r"/ \([\d,]+ files?\)$")
+
+_LANGUAGES: Mapping[str, tuple[str, str]] = {
+    "Python": ("py", r"^if __name__ ==|^(async )?def main\("),
+    "Rust": ("rs", r"^\s*(pub )?(async )?fn main\("),
+    "Go": ("go", r"^func main\("),
+    "TypeScript": ("ts tsx mts", r"^#!.*\bnode\b|\.listen\("),
+    "JavaScript": ("js mjs cjs jsx", r"^#!.*\bnode\b|\.listen\("),
+    "Java": ("java", r"static void main\("),
+    "C": ("c h", r"^\s*(int\s+|void\s+)?main\s*\("),
+    "C++": ("cpp cc cxx hpp", r"^\s*(int\s+|void\s+)?main\s*\("),
+    "C#": ("cs", r"static .*\bMain\("),
+    "Ruby": ("rb", r"^if __FILE__ ==|^#!.*ruby"),
+    "PHP": ("php", r"^#!.*php"),
+    "Shell": ("sh bash", r"^main\(\)"),
+}
+"""By language: its suffixes, and the lines (RE2) on which its programs begin."""
+
+_BY_SUFFIX = {suffix: name for name, (suffixes, _) in _LANGUAGES.items() for suffix in suffixes.split()}
+BUILD_FILES = (
+    *("pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
+    *("setup.py", "setup.cfg", "composer.json", "Gemfile", "mix.exs", "configure.ac", "CMakeLists.txt"),
+    *("meson.build", "Makefile.am", "Makefile", "Dockerfile"),
+)
+"""Files that describe a project and its build, the most telling first."""
+
+_FRONTS = ("__init__.py", "__main__.py", "lib.rs", "main.rs", "mod.rs", "main.go", "doc.go", "index.js", "index.ts")
+_TEST = Pattern(
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata)/|(?:^|/)test_[^/]*$|[._-](?:tests?|spec)\.\w+$"
+    r"|(?:^|/)conftest\.py$|(?:^|/)Test[A-Z]\w*\.java$|Tests?\.(?:java|kt|cs)$"
+)
+_ASIDE = Pattern(
+    r"(?:^|/)(?:bench\w*|perf|examples?|samples?|demos?|docs?|fixtures?|vendor|third_party|node_modules|contrib|scripts?"
+    r"|tools?|\.[\w-]+)/|(?:^|/)(?:build\.rs|setup\.py|noxfile\.py)$"
+)
+_README = Pattern(r"(?:^|/)readme(?:\.\w+)?$", ignore_case=True)
+GUIDES = "{README*,CONTRIBUTING*,HACKING*,INSTALL*,LICEN*,Makefile,*.toml,package.json,tox.ini,setup.cfg,go.mod}"
+"""Where a project says how it is built, run and tested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One thing that a reviewer looks for; `pattern` in RE2's syntax. `is_secret`: its lines are not quoted."""
+
+    title: str
+    severity: str
+    pattern: str
+    is_secret: bool = False
+
+
+_UNFINISHED = r"(^|\s)(#+|//+|/\*+|\*|--|;+|<!--)[^\"'=]*\b(TODO|FIXME|XXX|HACK)\b"
+_SECRET = r"(?i)(api_?key|secret|passw(or)?d|token)\w*\s*[:=]\s*[\"'][\w+/-]{16,}[\"']"
+WATCHES: Mapping[str, Sequence[Doubt]] = {
+    "review": (
+        Doubt("Marked as unfinished", "info", _UNFINISHED),
+        Doubt("Errors that nobody hears of", "medium", r"except( \w+)?:\s*pass$|catch\s*(\([^)]*\))?\s*\{\s*\}"),
+        Doubt("A check that was silenced", "info", r"# type: ignore|# noqa|eslint-disable|@ts-ignore|#!?\[allow\("),
+        Doubt("Left over from debugging", "medium", r"\bbreakpoint\(\)|\bpdb\.set_trace|^\s*debugger;|\bdbg!\("),
+    ),
+    "security": (
+        Doubt("Text that is run as code", "medium", r"(^|[^.\w])(eval|exec)\("),
+        Doubt("A shell is started", "medium", r"shell=True|\bos\.system\(|child_process|\bpopen\(|(^|[^.\w])system\("),
+        Doubt("Data that may run code when read", "medium", r"\b(pickle|marshal)\.loads?\(|yaml\.load\("),
+        Doubt("A certificate is not checked", "high", r"verify=False|InsecureSkipVerify|rejectUnauthorized: *false"),
+        Doubt("What looks like a secret", "high", _SECRET, is_secret=True),
+        Doubt("Copies without a bound", "medium", r"\b(strcpy|strcat|sprintf|gets)\s*\("),
+    ),
+}
+"""What a review of each kind searches for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    path: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class WorkspaceSurvey:
+    """What the results so far show. `files`: listed paths; `total`: how many files there are, None if nothing says it;
+    `whole`: whether all are listed. `pages`: the lines that were read, by path and number. `hits`: found lines by
+    pattern. `problems`: what tools answered with errors."""
+
+    files: tuple[str, ...] = ()
+    total: int | None = None
+    whole: bool = False
+    pages: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    hits: Mapping[str, tuple[SourceLine, ...]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The program's own files: no tests, and nothing that only accompanies it."""
+        known = [path for path in self.files if language_of(path) and not is_test(path)]
+        return tuple([path for path in known if not _ASIDE.search(path)] or known)
+
+    @cached_property
+    def tests(self) -> tuple[str, ...]:
+        return tuple(path for path in self.files if is_test(path) and language_of(path))
+
+    @cached_property
+    def languages(self) -> tuple[tuple[str, int], ...]:
+        """Languages with the number of listed files in each, most first."""
+        counts: dict[str, int] = {}
+        for path in self.files:
+            if language := language_of(path):
+                counts[language] = counts.get(language, 0) + 1
+        return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+    @cached_property
+    def readmes(self) -> list[str]:
+        return sorted((path for path in self.files if _README.search(path)), key=_depth)
+
+    @cached_property
+    def build_files(self) -> list[str]:
+        near = (path for path in self.files if basename(path) in BUILD_FILES and path.count("/") <= 1)
+        return sorted(near, key=lambda path: (path.count("/"), BUILD_FILES.index(basename(path)), path))
+
+    @cached_property
+    def entries(self) -> list[SourceLine]:
+        """The first line of each file on which a program begins."""
+        found: dict[str, SourceLine] = {}
+        for _, pattern in _LANGUAGES.values():
+            for line in self.hits.get(pattern, ()):
+                if not is_test(line.path) and not _ASIDE.search(line.path):
+                    found.setdefault(line.path, line)
+        return sorted(found.values(), key=lambda line: _depth(line.path))
+
+    def central(self) -> list[str]:
+        """A few sources to read: of each directory, the largest first, the file that speaks for it."""
+        by_directory: dict[str, list[str]] = {}
+        for path in self.sources:
+            by_directory.setdefault("/".join(dirname(path).split("/")[:2]), []).append(path)
+        ordered = sorted(by_directory.items(), key=lambda one: (-len(one[1]), one[0]))
+        fronts = [min(paths, key=lambda path: (path.count("/"), *_front(path))) for _, paths in ordered]
+        others = [path for _, paths in ordered for path in sorted(paths, key=_depth)[:3]]
+        return list(dict.fromkeys([*fronts, *others]))[:_MOST_CENTRAL]
+
+
+def survey(conversation: Conversation) -> WorkspaceSurvey:
+    """Everything that the results of reading tools show."""
+    files, pages, hits = dict[str, None](), dict[str, dict[int, str]](), dict[str, tuple[SourceLine, ...]]()
+    total, whole = None, False
+    for done in conversation.results("list_files", "find_files"):
+        named, counted, complete = listing(done.content)
+        files.update(dict.fromkeys(named))
+        if not done.arguments.get("path") and done.arguments.get("pattern", EVERYTHING) == EVERYTHING:
+            total, whole = counted if counted is not None else total, whole or complete
+    for done in conversation.results("search_text", "read_file"):
+        found = [
+            SourceLine(page.path.removeprefix("./"), number, text)
+            for page in passages_shown(done.name, done.arguments, done.content)
+            for number, text in enumerate(page.lines, page.first)
+        ]
+        if done.name == "search_text":
+            pattern = str(done.arguments.get("pattern"))
+            hits[pattern] = tuple(dict.fromkeys((*hits.get(pattern, ()), *found)))
+        else:
+            for line in found:
+                pages.setdefault(line.path, {})[line.number] = line.text
+    problems = dict.fromkeys(done.content.strip() for done in conversation.done if done.is_error)
+    return WorkspaceSurvey(tuple(files), total, whole, pages, hits, tuple(problems))
+
+
+def listing(text: str) -> tuple[list[str], int | None, bool]:
+    """The files in a result of `list_files` or `find_files`, how many there are, and whether all are shown."""
+    first, *lines = text.split("\n")
+    counted = _TOTAL.match(first)
+    if counted is None:
+        lines = [first, *lines]
+    folded = any(line.startswith("[") or _FOLDED.search(line) for line in lines)
+    named = [json_text(line) for line in lines if line and line[0] not in "[…" and not line.endswith("/")]
+    kept = [path for path in named if not _FOLDED.search(path)]
+    return kept, int(counted["files"].replace(",", "")) if counted else None, not folded and counted is not None
+
+
+def next_step(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> NextStep | None:
+    """The next calls not made yet; None when it is time to report."""
+    if conversation.must_finish:
+        return None
+    stages = (
+        ("I look around first.", _look_around),
+        ("I read what the workspace says about itself.", _orient),
+        ("I search for what the request is about.", _search),
+        ("I read the files that this points to.", _read_central),
+    )
+    steps = (conversation.step(saying, stage(conversation, known, wish)) for saying, stage in stages)
+    return next((step for step in steps if step is not None), None)
+
+
+def _look_around(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+    yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
+    if "find_files" not in conversation.tools:
+        yield conversation.call("list_files", depth=4, limit=_MOST_LISTED)
+
+
+def _orient(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+    if wish.kind in ("explain", "parts", "code"):
+        for path in (*known.readmes[:1], *known.build_files[:_MOST_MANIFESTS]):
+            yield _read(conversation, path)
+
+
+def _search(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+    languages = [name for name, _ in known.languages[:3]]
+    code = glob_of(name for name, _ in known.languages)
+    if wish.kind in ("explain", "parts"):
+        for name in languages:
+            pattern = _LANGUAGES[name][1]
+            yield conversation.call("search_text", pattern=pattern, glob=glob_of([name]), limit=10 * _MOST_HITS)
+    if wish.kind in ("explain", "code") or wish.subject:
+        pattern = SUBJECTS[wish.subject or "tests"][1]
+        yield conversation.call("search_text", pattern=pattern, glob=GUIDES, case_sensitive=False, limit=_MOST_HITS)
+    for watch in WATCHES.get(wish.kind, ()) if languages else ():
+        yield conversation.call("search_text", pattern=watch.pattern, glob=code, limit=_MOST_HITS)
+    for term in wish.terms:
+        # Prose sorts first by its path, and would leave no room for the code.
+        for glob in (code, None):
+            yield conversation.call(
+                "search_text", pattern=term, literal=True, case_sensitive=False, glob=glob, limit=_MOST_HITS
+            )
+
+
+def _read_central(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+    if wish.kind in ("explain", "parts"):
+        for line in known.entries[:3]:
+            yield _read(conversation, line.path, line.number)
+    if wish.kind in ("explain", "code"):
+        for path in (*known.central(), *sorted(known.tests, key=_depth)[:1]):
+            yield _read(conversation, path)
+    patterns = [watch.pattern for watch in WATCHES.get(wish.kind, ())] + list(wish.terms)
+    patterns += [SUBJECTS[wish.subject][1]] if wish.subject else []
+    lines = [line for pattern in patterns for line in [*known.hits.get(pattern, ())][:3]]
+    for line in lines:
+        yield _read(conversation, line.path, line.number)
+    if not lines and not known.pages:
+        for path in (known.readmes or known.central() or list(known.files))[:1]:
+            yield _read(conversation, path)
+
+
+def _read(conversation: Conversation, path: str, line: int = 1) -> WantedCall | None:
+    """A call that reads the head of a file, or the lines around one; None if that was asked for before."""
+    start = max(1, line - _AROUND)
+    reads = (done.arguments for done in conversation.done if done.name == "read_file")
+    spans = [(one.get("start_line", 1), one.get("end_line", line)) for one in reads if one.get("path") == path]
+    if any(first <= line <= last for first, last in spans):
+        return None
+    return conversation.call("read_file", path=path, start_line=start, end_line=start + _HEAD_LINES)
+
+
+def language_of(path: str) -> str | None:
+    return _BY_SUFFIX.get(basename(path).rpartition(".")[2].lower()) if "." in basename(path)[1:] else None
+
+
+def is_test(path: str) -> bool:
+    return bool(_TEST.search(path))
+
+
+def glob_of(languages: Iterable[str]) -> str | None:
+    """A glob for files in these languages; None without any."""
+    suffixes = [suffix for name in languages for suffix in _LANGUAGES[name][0].split()]
+    return f"*.{{{','.join(suffixes)}}}" if len(suffixes) > 1 else f"*.{suffixes[0]}" if suffixes else None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that the text is, or that begins on one of its first lines; empty if there is none."""
+    start = 0 if text.startswith("{") else text.find("\n{", 0, 2_000) + 1
+    try:
+        value = json.JSONDecoder().raw_decode(text, start)[0] if text.startswith("{", start) else {}
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def json_text(line: str) -> str:
+    """A path as tools write it on one line: as it is, or JSON-quoted."""
+    try:
+        return str(json.loads(line)) if line.startswith('"') else line
+    except ValueError:
+        return line
+
+
+def _depth(path: str) -> tuple[int, str]:
+    return path.count("/"), path
+
+
+def _front(path: str) -> tuple[bool, str]:
+    return basename(path) not in _FRONTS, path
