@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
@@ -32,7 +32,7 @@ from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
-from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.errors import ExpressionError, SchemaError
 
 WORKTREE = (
     "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
@@ -163,7 +163,7 @@ class Hiring:
         tools: ToolSet,
         session: tuple[EarlierTurn, ...] = (),
         wanted: ModelSettings | None = None,
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent that answers for the order. `session`: earlier turns of its session. `wanted`: the order's model
         settings. Raises `CannotHire`, also for a level of thinking that this model is known not to accept.
         """
@@ -181,7 +181,7 @@ class Hiring:
         """What is wrong with the agent files of the workspace, as the first steps of the agent that starts."""
         return tuple(AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings)
 
-    def child(self, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()) -> Agent:
+    def child(self, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()) -> AgentRuntime:
         """The agent that `parent` wants to hire. Raises `CannotHire`."""
         return self._child(self._definition(wanted.agent_type), wanted, parent, notes)
 
@@ -193,7 +193,7 @@ class Hiring:
         gate: Gate,
         owed: Mapping[str, object],
         form: NodeForm | None = None,
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent of a document's node. It hires no other agents. Its tools are its commands (`own`), and those of
         the parent's tools that only read and that its definition names. `gate` checks its result; `owed` describes what
         the gate demands, `form` is its task as data. Raises `CannotHire`."""
@@ -205,7 +205,7 @@ class Hiring:
         reads = (*given.names, *(_artifact_tools(definition) if given.names else ()))
         share = Share.of(self.limits, definition.limits, 1)
         tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
-        return Agent(
+        return AgentRuntime(
             definition,
             model=model,
             tools=Joined(own, tools) if reads else own,
@@ -229,7 +229,7 @@ class Hiring:
 
     def _child(
         self, definition: AgentDefinition, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()
-    ) -> Agent:
+    ) -> AgentRuntime:
         own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
         nearer = () if own is None else self.names.own_settings.get(own, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
@@ -261,7 +261,7 @@ class Hiring:
         wanted: Wanted,
         notes: Sequence[AgentStep] = (),
         session: Sequence[EarlierTurn] = (),
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent of this definition. It gets the model and the model settings of `parent`; `wanted` is the request
         of its hirer. Raises `CannotHire`, also where none of the wanted tool groups gives it a tool."""
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
@@ -287,7 +287,7 @@ class Hiring:
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
         terms = self.terms if wanted.depth == 0 else Terms()
-        return Agent(
+        return AgentRuntime(
             definition,
             model=parent.model,
             tools=own,
@@ -374,7 +374,7 @@ class Hiring:
         terms = Terms() if is_subagent else self.terms
         try:
             return gate_for(definition, is_subagent=is_subagent, result_schema=terms.result_schema, rules=terms.rules)
-        except (SchemaError, RuleError) as error:
+        except (SchemaError, ExpressionError) as error:
             raise CannotHire(f"What {definition.name} owes cannot be checked: {error}") from error
 
     def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:

@@ -20,7 +20,7 @@ from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.record import RecordStatus
@@ -142,7 +142,7 @@ async def run_here(settings: Settings, order: WorkOrder, shown: Shown) -> bool:
             outcome = await task
         except asyncio.CancelledError:
             await journal.close(RecordStatus.CANCELLED, "stopped from the keyboard")
-            outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
+            outcome = OrderOutcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
         finally:
             await crew.close()
         outcome = outcome.model_copy(update={"usage": journal.fold.usage})
@@ -152,9 +152,9 @@ async def run_here(settings: Settings, order: WorkOrder, shown: Shown) -> bool:
     return conclude(_ended(order, outcome, journal.fold.last_seq), shown, DRONE)
 
 
-def _ended(order: WorkOrder, outcome: Outcome, last_seq: int) -> WorkOrder:
+def _ended(order: WorkOrder, outcome: OrderOutcome, last_seq: int) -> WorkOrder:
     """The order as a service would answer it now."""
-    how = {name: getattr(outcome, name) for name in Outcome.model_fields}
+    how = {name: getattr(outcome, name) for name in OrderOutcome.model_fields}
     return order.model_copy(update={**how, "finished_at": now(), "last_seq": last_seq})
 
 

@@ -1,4 +1,5 @@
-"""`Agent`, the public entry point, and `Run`: one task of an agent, started or resumed, within its wall clock."""
+"""`AgentRuntime`, the public entry point, and `Run`: one task of an agent, started or resumed, within its wall
+clock."""
 
 import asyncio
 import logging
@@ -191,7 +192,7 @@ async def report_of_crash(agent: AgentParts, task: Task, turn: Turn, error: Base
     return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=name)
 
 
-class Agent(AgentParts):
+class AgentRuntime(AgentParts):
     """Runs tasks, concurrently if called so; keeps no state between them."""
 
     async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:

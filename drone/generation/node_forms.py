@@ -9,10 +9,10 @@ from mcc.documents.briefs import reference_targets
 from mcc.documents.commands import CHILDREN
 from mcc.documents.inputs import changes_since
 from mcc.documents.node import Role
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 
-def form_of(blueprint: Blueprint, state: State, node_id: str, role: Role) -> NodeForm:
+def form_of(blueprint: Blueprint, state: DocumentState, node_id: str, role: Role) -> NodeForm:
     """What the agent of this node may set and make in this state."""
     node = state.nodes[node_id]
     component = blueprint.component(node.component)

@@ -14,7 +14,7 @@ from mcc.view.output import say as say
 from mcc.view.tables import print_table as print_table
 
 if TYPE_CHECKING:
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -28,7 +28,7 @@ Url = Annotated[
 ]
 
 
-def say_configuration(settings: "Settings") -> None:
+def say_configuration(settings: "ServiceSettings") -> None:
     """Print which configuration files are in force, and what of them and of the environment is ignored."""
     from mcc.view.output import brief
 

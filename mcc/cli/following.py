@@ -7,13 +7,15 @@ from mcc.view import screens
 from mcc.view.screens import Shown, how_it_ended, screen
 
 if TYPE_CHECKING:
-    from mcc.cli.archive import Reader
+    from mcc.cli.archive import ArchiveReader
     from mcc.cli.inbox import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
 
 
-def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None) -> None:
+def follow(
+    reader: "ArchiveReader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None
+) -> None:
     """Show every entry after number `after` until the order ends; a tree always shows all. `prompt` asks the person at
     the terminal to decide approvals and questions.
 
@@ -34,7 +36,7 @@ def prompt_for(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
     return Prompt(client, order_id) if shown is Shown.ALL and possible() else None
 
 
-def _generates(reader: "Reader", order_id: str) -> bool:
+def _generates(reader: "ArchiveReader", order_id: str) -> bool:
     from mcc.contracts.order import OrderKind
 
     return reader.orders.get(order_id).kind is OrderKind.GENERATE

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal, assert_never
 
 from mcc.contracts.entry import Entry
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
@@ -77,7 +77,7 @@ class OpenCallTracker:
                     self._calls.clear()
             case AgentFinished():
                 self._calls = {key: call for key, call in self._calls.items() if key[0] != record_id}
-            case GateChecked() | VerifyChecked() | ControlApplied() | Note():
+            case GateChecked() | VerifyChecked() | ControlApplied() | NotedFact():
                 pass
             case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass

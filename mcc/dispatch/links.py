@@ -23,7 +23,7 @@ from redis.sentinel import Sentinel, SentinelManagedConnection
 
 from mcc.addresses.redis import SentinelAddress, sentinel_address
 from mcc.dispatch.guarded import AsyncGuarded, Guarded, Trust
-from mcc.dispatch.master_search import AsyncFound, Found
+from mcc.dispatch.master_search import AsyncFound, SentinelGuarded
 
 
 class _Tcp(Guarded, Connection):
@@ -38,11 +38,11 @@ class _Socket(Guarded, UnixDomainSocketConnection):
     pass
 
 
-class _FoundTcp(Found, SentinelManagedConnection):
+class _FoundTcp(SentinelGuarded, SentinelManagedConnection):
     pass
 
 
-class _FoundTls(Found, SentinelManagedConnection, SSLConnection):
+class _FoundTls(SentinelGuarded, SentinelManagedConnection, SSLConnection):
     pass
 
 

@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from mcc.contracts.wire import probe_key
 from mcc.dispatch.guarded import Guarded, Trust
-from mcc.dispatch.master_search import Found
+from mcc.dispatch.master_search import SentinelGuarded
 
 SENTINEL = "sentinel"
 
@@ -43,7 +43,7 @@ class Channel(redis.Channel):
 class SentinelChannel(Channel, redis.SentinelChannel):
     """The same for a master that Sentinels watch."""
 
-    guard = Found
+    guard = SentinelGuarded
 
 
 class Transport(redis.Transport):

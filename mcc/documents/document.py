@@ -22,7 +22,7 @@ from mcc.documents.export import Format, exported
 from mcc.documents.functions import Functions, functions_in
 from mcc.documents.node import Node
 from mcc.documents.staleness import assessed, pending_of, stale_because
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.succession import Succession, succeeded
 from mcc.documents.undoing import versions_needed
 from mcc.documents.views import Envelope, node_view
@@ -92,7 +92,7 @@ class Document:
         return document
 
     @property
-    def state(self) -> State:
+    def state(self) -> DocumentState:
         return self._state
 
     @property
@@ -200,7 +200,7 @@ class Document:
         """By path, what changed since the agents of a stale node ran."""
         return self._by_path(stale_because, assessed(self.blueprint, self._state).stale)
 
-    def at(self, version: int) -> State:
+    def at(self, version: int) -> DocumentState:
         """The state at an earlier version. Raises ValueError for a version that does not exist."""
         if not 1 <= version <= self._state.version:
             raise ValueError(f"the document has the versions 1 to {self._state.version}")
@@ -212,7 +212,7 @@ class Document:
                 else:
                     nodes[id] = node
         state = self._state
-        return State.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
+        return DocumentState.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
 
     def diff(self, before: int, after: int | None = None) -> DocumentDiff:
         """The differences between two versions; `after` None = the current one."""
@@ -227,7 +227,7 @@ class Document:
         return Author(by, self._clock(), principal="person" if by in _OF_PEOPLE else None)
 
     def _by_path(
-        self, describe: Callable[[Blueprint, State, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
+        self, describe: Callable[[Blueprint, DocumentState, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
     ) -> Mapping[str, tuple[str, ...]]:
         wanted = set(ids)
         nodes = [node for node in self._state.walk() if node.id in wanted] if wanted else []

@@ -117,13 +117,13 @@ class _Tree:
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
         from mcc.contracts.wire import Delta
-        from mcc.view.generation import Generation
+        from mcc.view.generation import GenerationStory
 
         if isinstance(item, Entry):
             self.story.add(item)
         elif isinstance(item, Delta):
             self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
-        elif isinstance(self.story, Generation):
+        elif isinstance(self.story, GenerationStory):
             self.story.progress = item
 
 
@@ -137,11 +137,11 @@ def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
     if shown is not Shown.ALL:
         yield _JsonLines() if shown is Shown.JSON else _Nothing()
     elif can_draw():
-        from mcc.view.generation import Generation
+        from mcc.view.generation import GenerationStory
         from mcc.view.live import live_tree
         from mcc.view.story import Story
 
-        story = Generation() if generates else Story()
+        story = GenerationStory() if generates else Story()
         with live_tree(story) as aside:
             yield _Tree(story, aside)
     else:

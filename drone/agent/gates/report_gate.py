@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, Verdict
+from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, GateVerdict
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.receipts import Receipt
+from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
@@ -72,15 +72,15 @@ class ReportGate:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> GateVerdict:
         whole = await evidence.whole_texts() if self._reads else {}
         judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
             errors = (*errors, *await _asked(name, function, judged.whole, evidence))
-        return Verdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
+        return GateVerdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
 
-    def answer(self, verdict: Verdict, said: str) -> str:
+    def answer(self, verdict: GateVerdict, said: str) -> str:
         return said
 
     def _judged(self, offered: Mapping[str, object], evidence: Evidence, whole_texts: Mapping[str, str]) -> _Judged:
@@ -197,7 +197,7 @@ def variables(
     return {name: made[name]() for name in names}
 
 
-def _receipt(receipt: Receipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def _receipt(receipt: CallReceipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     paths = [reads.normalized(path) for path in receipt.paths]
     return {
         "call_id": receipt.call_id,

@@ -60,7 +60,7 @@ def as_verifier(definition: AgentDefinition) -> AgentDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JudgedWork:
     """What a verifier judges. `request`: the request and people's messages beside it; `result`: text or JSON;
     `messages`: those of the run; `before`: the conversation before the request.
     """
@@ -225,11 +225,11 @@ class Verifying:
             why = "the agent went on with its work before there was a verdict"
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=self._record_id)
 
-    def _work(self, candidate: Report) -> Work:
+    def _work(self, candidate: Report) -> JudgedWork:
         said = self._state.conversation
         transcript = said.transcript
         result = candidate.text if candidate.result is None else to_json(candidate.result).decode()
-        return Work(
+        return JudgedWork(
             (said.task, *said.messages_heard),
             result,
             transcript.said,

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import assert_never, cast
 
 from drone.agent.ports.artifacts import READ_ARTIFACT
-from drone.agent.ports.inbox_item import Item, item_id
+from drone.agent.ports.inbox_item import InboxItem, item_id
 from drone.agent.ports.messages import AssistantMessage, Picture, ToolResult, ToolResults
-from drone.agent.ports.receipts import Receipt
-from drone.agent.ports.report import Cause, Halt, Judged, Report, Stopped
+from drone.agent.ports.receipts import CallReceipt
+from drone.agent.ports.report import Cause, Halt, JudgedRun, Report, Stopped
 from drone.agent.ports.transcript import NOT_SENT, NUDGE, text_for_model
 from drone.agent.state.progress import AnswerCheck
 from drone.agent.state.record_parts import (
@@ -78,7 +78,7 @@ class RecordState:
     """A reply without tool calls, unless something came after it."""
     denied: bool = False
     """A call of the last reply was denied."""
-    receipts: list[Receipt] = field(default_factory=list)
+    receipts: list[CallReceipt] = field(default_factory=list)
     """Of its tool calls that have ended, but those of its gate."""
     course: CourseState = field(default_factory=CourseState)
     """Whether it gets anywhere."""
@@ -86,7 +86,7 @@ class RecordState:
     """Those of its tools that its gate handles."""
     gate: GateState = field(default_factory=GateState)
     """What its gate has decided."""
-    judged: Judged = field(default_factory=Judged)
+    judged: JudgedRun = field(default_factory=JudgedRun)
     """Its verifier's verdicts."""
     spending: SpendingState = field(default_factory=SpendingState)
     """What counts against its limits."""
@@ -139,7 +139,7 @@ class RecordState:
         """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spending = SpendingState(usage=self.spending.usage, spent=Usage(), rounds_before=self.rounds)
         self.course, self.asking.asked = CourseState(answer_check=AnswerCheck(self.text), nudge=self.course.nudge), None
-        self.gate, self.judged = GateState(accepted=self.gate.accepted), Judged(self.judged.checked)
+        self.gate, self.judged = GateState(accepted=self.gate.accepted), JudgedRun(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
         """Apply the next entry. Every kind is listed, including those that change nothing."""
@@ -180,7 +180,7 @@ class RecordState:
                 self.asking.asked, self.asking.window = None, known.window_tokens or self.asking.window
                 self.conversation.transcript.clip(known.clipped)
             case ApprovalRequested() | QuestionAsked():
-                self.conversation.items.setdefault(item_id(known), Item(known))
+                self.conversation.items.setdefault(item_id(known), InboxItem(known))
             case ApprovalDecided() | QuestionAnswered():
                 if (item := self.conversation.items.get(item_id(known))) is not None:
                     item.heard = item.heard or known
@@ -253,7 +253,7 @@ class RecordState:
         self.open.finished[call.call_id] = done
         self.conversation.found.update(dict.fromkeys(done.found))
         if call.name not in self.finish_tools:
-            self.receipts.append(Receipt.of(call, done, self.open.started.get(call.call_id)))
+            self.receipts.append(CallReceipt.of(call, done, self.open.started.get(call.call_id)))
             self.children.ids.extend(done.subagent_ids)
             self.spending.calls += done.outcome is not Outcome.DENIED
         else:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from drone.agent.ports.inbox_item import Item
+from drone.agent.ports.inbox_item import InboxItem
 from drone.agent.ports.report import Halt
 from drone.agent.ports.transcript import Estimate, Transcript
-from drone.agent.state.progress import AnswerCheck, Progress
+from drone.agent.state.progress import AnswerCheck, RunProgress
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import AgentStep, BudgetWarned, ToolFinished, ToolStarted
@@ -48,7 +48,7 @@ class ConversationState:
     """People's messages beside its task."""
     transcript: Transcript = field(default_factory=Transcript)
     """The messages that its model is shown."""
-    items: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, InboxItem] = field(default_factory=dict)
     """What it asked people, by the id of the approval or question, and what they answered."""
     found: dict[str, None] = field(default_factory=dict)
     """Deferred tools that it has searched for and that its model is shown, in order."""
@@ -107,7 +107,7 @@ class SpendingState:
 class CourseState:
     """Whether an agent gets anywhere: what was observed, and what follows from it."""
 
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     """What its tool calls show."""
     answer_check: AnswerCheck = field(default_factory=AnswerCheck)
     """What its replies show."""

@@ -11,7 +11,7 @@ from typing import Any
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
-from drone.agent.control.inbox import Inbox, People
+from drone.agent.control.inbox import People, TurnInbox
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.conversations import Conversations, as_report, as_text
 from drone.agent.ports.journal import Journal
@@ -181,7 +181,7 @@ class Turn:
         return self.router.idle
 
     @property
-    def inbox(self) -> Inbox:
+    def inbox(self) -> TurnInbox:
         return self.router.inbox
 
     def hold_up(self, why: str) -> None:

@@ -12,7 +12,7 @@ from drone.models.offline.look import Conversation, NextStep, mapping_at
 from drone.models.offline.report import QuotedFinding, ReportFacts, quoted, quoted_lines
 from mcc.contracts import blueprints
 from mcc.contracts.blueprints import FieldSpec, ListField, NumberField, TextField
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern, PatternMatch
 
 FEW = 3
 _LONGEST_TOPIC = 60
@@ -203,7 +203,7 @@ def example_of(pattern: str, chance: int) -> str:
     )
 
 
-def _allowed(found: Found) -> str:
+def _allowed(found: PatternMatch) -> str:
     """The characters that one atom of a pattern allows; empty for one that stands for no character."""
     if found["class"]:
         inside = ""

@@ -63,7 +63,7 @@ from mcc.contracts.order import (
     WhenBusy,
     WorkOrder,
 )
-from mcc.contracts.order import Outcome as OrderOutcome
+from mcc.contracts.order import OrderOutcome as OrderOutcome
 from mcc.contracts.order_facts import (
     Forked,
     OrderClaimed,

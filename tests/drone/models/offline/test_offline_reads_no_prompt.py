@@ -14,13 +14,13 @@ from drone.in_process import InProcessRunner
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.offline import OfflineModel
-from drone.models.remote import Endpoint, Format
+from drone.models.remote import ModelEndpoint, WireFormat
 from drone.tools.catalog import Toolbox
 from mcc.documents import Blueprint
 from tests.drone.generation.holding import Document
 
-ENDPOINT = Endpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
-FORMS: tuple[Format, ...] = (ChatCompletions(ENDPOINT), Messages(ENDPOINT))
+ENDPOINT = ModelEndpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
+FORMS: tuple[WireFormat, ...] = (ChatCompletions(ENDPOINT), Messages(ENDPOINT))
 OTHER = (
     "Sing a song.\n# Your part: a lesson\nPeople hold these values. They stay: props.title.\n- /x: a security review"
 )
@@ -109,7 +109,7 @@ async def test_an_agent_does_the_same_whatever_its_prompts_say(agent: str, task:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["chat", "messages"])
-def test_a_hint_changes_no_byte_of_what_a_provider_is_sent(form: Format) -> None:
+def test_a_hint_changes_no_byte_of_what_a_provider_is_sent(form: WireFormat) -> None:
     hints = (None, AskHint("Something else", must_finish=True))
     bodies = {b"".join(form.body(Ask("Be brief.", (UserMessage("Hello"),), hint=hint), frozenset())) for hint in hints}
     assert len(bodies) == 1
