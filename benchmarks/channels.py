@@ -12,7 +12,7 @@ from statistics import median
 
 from benchmarks.stored import stored_turns
 from benchmarks.workload import LIMITS, fake_provider, lookup, measured, models, side_by_side, table
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import Journal
 from drone.agent.ports.model import Model
 from drone.agent.spending.budget import Budget
@@ -42,7 +42,7 @@ class HintsOnly(Broadcaster):
 async def two_calls(model: Model, journal: Journal, order_id: str) -> str:
     """A turn of one tool call and the final answer."""
     definition = AgentDefinition(name="explore", prompt="You look facts up.")
-    agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
+    agent = AgentRuntime(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
     turn = Turn.begun(journal, Budget(LIMITS))
     report = await agent.run(Task("Look it up. [[sub r=1]]", root_record_id(order_id)), turn)
     if not report.completed or report.rounds != 2:

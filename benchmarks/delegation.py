@@ -21,7 +21,7 @@ from benchmarks.workload import (
     side_by_side,
     table,
 )
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Model
@@ -94,18 +94,18 @@ async def _cpu(turn: Callable[[], Awaitable[None]], turns: int = 40) -> float:
     return median(figures)
 
 
-def _master(model: Model, turn: Turn, *, gated: bool) -> Agent:
+def _master(model: Model, turn: Turn, *, gated: bool) -> AgentRuntime:
     tools = FunctionTools([lookup])
     child = AgentDefinition(name="explore", prompt=CHILD_PROMPT, result="report" if gated else "text")
     child = child.model_copy(update={"rules": RULES}) if gated else child
     gate = gate_for(child, is_subagent=True)
 
-    def create(wanted: Wanted) -> Agent:
-        return Agent(child, model=model, tools=tools, limits=LIMITS, gate=gate)
+    def create(wanted: Wanted) -> AgentRuntime:
+        return AgentRuntime(child, model=model, tools=tools, limits=LIMITS, gate=gate)
 
     own = Joined(tools, Delegation(turn, {"explore": "Looks facts up."}, create, depth=0))
     definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
-    return Agent(definition, model=model, tools=own, limits=LIMITS)
+    return AgentRuntime(definition, model=model, tools=own, limits=LIMITS)
 
 
 async def gated_turns(address: str, latency_ms: int = 200, count: int = 200) -> None:

@@ -24,7 +24,7 @@ from mcc.documents.beginning import new_state
 from mcc.documents.functions import Functions
 from mcc.documents.judging import judge
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.resources import tune_collector
 
 MODEL_SECONDS = 0.2
@@ -141,7 +141,7 @@ class VersionedDocument:
         self._changes = list(changes)
 
     @property
-    def state(self) -> State:
+    def state(self) -> DocumentState:
         return self._changes[-1].state
 
     @property

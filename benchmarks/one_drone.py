@@ -29,7 +29,7 @@ from benchmarks.service import CONFIGURATION
 from benchmarks.workload import fake_provider, table
 from drone.crew import Crew
 from drone.settings import load
-from drone.worker.drone import Drone
+from drone.worker.drone import DroneProcess
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.resources import tune_collector
@@ -44,7 +44,7 @@ REDIS = "redis://127.0.0.1:6379/9"
 
 
 @contextmanager
-def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[Drone, Store, Path]]:
+def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[DroneProcess, Store, Path]]:
     """Run a drone in this process; yields it, its store, and the directory for its orders' workspaces.
 
     `database_url`: an empty database; None = a
@@ -69,7 +69,7 @@ def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Itera
             slots=LINES,
         )
         store = open_store(database)
-        drone = Drone(settings, store, lambda: Crew.from_settings(settings))
+        drone = DroneProcess(settings, store, lambda: Crew.from_settings(settings))
         drone.start()
         tune_collector()
         try:
@@ -95,7 +95,7 @@ def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Seq
     return lines
 
 
-def run(drone: Drone, store: Store, lines: Sequence[Sequence[str]]) -> None:
+def run(drone: DroneProcess, store: Store, lines: Sequence[Sequence[str]]) -> None:
     """Run the orders of each line in sequence, all lines concurrently. Raises RuntimeError if an order fails."""
 
     def work(line: Sequence[str]) -> None:
@@ -124,7 +124,7 @@ def cpu_by_thread() -> Mapping[str, float]:
     return spent
 
 
-def on_loop(drone: Drone, function: Callable[[], None]) -> None:
+def on_loop(drone: DroneProcess, function: Callable[[], None]) -> None:
     """Call `function` on the drone's event loop, and wait until it has returned."""
     done = threading.Event()
 

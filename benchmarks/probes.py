@@ -76,11 +76,11 @@ async def _spent(turn: Callable[[], Awaitable[object]]) -> float:
 
 def events(times: int) -> None:
     """Hot: parse the events of a streamed reply."""
-    from drone.models.body import EventStream
+    from drone.models.body import EventStreamParser
 
     piece = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":" token"}}]}\n\n' * 20
     for _ in range(times):
-        EventStream().feed(piece)
+        EventStreamParser().feed(piece)
 
 
 def entries(times: int) -> None:

@@ -17,7 +17,7 @@ from drone.worker.loop import AsyncStore
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.publisher import Message
 from mcc.store.database.migrate import upgrade
@@ -82,7 +82,7 @@ async def stored_turns(
         journal = writer.open(claim.order.id, claim.epoch, fold)
         execution.hold(claim, journal, Refusals(calls), Tree())
         answer = await play(model, journal, claim.order.id)
-        await finisher.finish(execution, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
+        await finisher.finish(execution, OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer))
         executions.leave(execution)
 
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import httpx
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import Journal
 from drone.agent.ports.model import Model
 from drone.agent.spending.budget import Budget
@@ -109,16 +109,16 @@ def models(address: str, *, latency_ms: int, stream: bool) -> Models:
     return Models(Settings(models={"fake": config}, keys={"FAKE": "x"}))
 
 
-def master(model: Model, turn: Turn) -> Agent:
+def master(model: Model, turn: Turn) -> AgentRuntime:
     definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
     child = AgentDefinition(name="explore", prompt=CHILD_PROMPT)
     tools = FunctionTools([lookup])
 
-    def create(wanted: Wanted) -> Agent:
-        return Agent(child, model=model, tools=tools, limits=LIMITS)
+    def create(wanted: Wanted) -> AgentRuntime:
+        return AgentRuntime(child, model=model, tools=tools, limits=LIMITS)
 
     delegation = Delegation(turn, {"explore": "Looks facts up."}, create, depth=0)
-    return Agent(definition, model=model, tools=delegation, limits=LIMITS)
+    return AgentRuntime(definition, model=model, tools=delegation, limits=LIMITS)
 
 
 async def our_turn(model: Model, journal: Journal, order_id: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drone.egress.egress import Egress
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import Contained
 from drone.sandbox.places.paths import Roots
@@ -45,14 +45,14 @@ def egress_of(settings: Settings, sandbox: Bubblewrap | None) -> Egress | None:
     return Egress(plan_of(settings), sandbox.custody)
 
 
-def plan_of(settings: Settings) -> Plan:
+def plan_of(settings: Settings) -> EgressPlan:
     """The hosts that the configuration lets sandboxed programs reach, and the secrets inserted for them."""
     table = settings.sandbox
     secrets = tuple(
         ConfiguredSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
     )
     own = tuple(map(str, settings.own_services))
-    return Plan(table.egress.allow, table.egress.allow_private, own, secrets)
+    return EgressPlan(table.egress.allow, table.egress.allow_private, own, secrets)
 
 
 def addresses_of(settings: Settings, private: Sequence[str] = ()) -> AddressRule:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.parts import AgentParts
 from drone.agent.ports.journal import Journal, RedactedJournal
@@ -22,11 +22,11 @@ from drone.definitions import Definitions
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
 from drone.generation.node_agents import NodeAgentRequest
-from drone.generation.orchestrator import Orchestrator, Request
-from drone.generation.port import DocumentLost, Documents
+from drone.generation.orchestrator import GenerationInput, Orchestrator
+from drone.generation.port import DocumentLost, DocumentPort
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
-from drone.mcp_servers.server_state import MemoryTokens, Pins, Tokens
+from drone.mcp_servers.server_state import MemoryTokens, OAuthTokenStore, Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports
 from drone.models.guards import RedactedModels
@@ -39,7 +39,7 @@ from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from drone.threads import Pools, in_thread
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
-from drone.tools.environment import DETECTION, Detected, Look, Survey
+from drone.tools.environment import DETECTION, Detected, Look, WorkspaceSurvey
 from drone.tools.frame.capabilities import capability
 from drone.tools.frame.jobs import Jobs
 from drone.tools.frame.own import NO_OWN, own_tools
@@ -58,7 +58,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import ModelSettings, OrderKind, Outcome, WorkOrder
+from mcc.contracts.order import ModelSettings, OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.documents.functions import Functions
@@ -91,7 +91,7 @@ class Crew:
         self.checkpoints = CheckpointDirectory.within(settings.data_dir)
         self._home = WorktreeHome(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
-        self._tokens: Tokens = MemoryTokens()
+        self._tokens: OAuthTokenStore = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
         self._gates_made: set[tuple[str, str]] = set()
@@ -107,10 +107,10 @@ class Crew:
         functions = own_functions(settings.documents.functions, own.parent if own else None).functions
         return cls(settings, definitions, Models(settings), toolbox_of(settings, tools), functions=functions)
 
-    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+    async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         """Run one turn of the Master Agent, one generation, or one revert.
 
-        Raises `JournalError`, `Exhausted` and CancelledError; all other problems are in the outcome.
+        Raises `JournalError`, `ProcessExhausted` and CancelledError; all other problems are in the outcome.
         """
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         turn = context.turn(order, threads, redactor)
@@ -130,7 +130,7 @@ class Crew:
                     return redactor.model(await self._generate(order, hiring, tools, context.documents))
                 master = await self._master(order, context, hiring, tools)
             except (CannotHire, DocumentLost) as error:
-                failed = Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
+                failed = OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
                 return redactor.model(failed)
             prompt = redactor.text(order.prompt)
             task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
@@ -174,7 +174,7 @@ class Crew:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
 
-    async def _master(self, order: WorkOrder, context: OrderContext, hiring: Hiring, tools: ToolSet) -> Agent:
+    async def _master(self, order: WorkOrder, context: OrderContext, hiring: Hiring, tools: ToolSet) -> AgentRuntime:
         """The agent that answers for the order. Raises `CannotHire`, `DocumentLost`."""
         redactor = hiring.turn.redactor
         await self._make_gates(hiring, order)
@@ -186,8 +186,13 @@ class Crew:
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
-    ) -> Outcome:
+        self,
+        order: WorkOrder,
+        workspace: Workspace,
+        journal: Journal,
+        outcome: OrderOutcome,
+        git_facts: Sequence[Fact] = (),
+    ) -> OrderOutcome:
         """The outcome, extended by what the order changed in its workspace; `git_facts`: facts about its commits and
         worktrees. Raises `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
@@ -199,8 +204,10 @@ class Crew:
             outcome = outcome.model_copy(update={"changes": changes})
         return redactor.model(outcome)
 
-    async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
-        """Raises `CannotHire`, `JournalError`, `Exhausted`."""
+    async def _generate(
+        self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: DocumentPort | None
+    ) -> OrderOutcome:
+        """Raises `CannotHire`, `JournalError`, `ProcessExhausted`."""
         if documents is None:
             raise CannotHire("This drone keeps no documents: a generation is an order of a service.")
         redactor = self._settings.redactor
@@ -211,7 +218,9 @@ class Crew:
             clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})
             return hiring.of_node(clean, parent, Redacted(wanted.own, redactor), wanted.gate, wanted.owed)
 
-        request = Request(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
+        request = GenerationInput(
+            order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text
+        )
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
     def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
@@ -224,7 +233,7 @@ class Crew:
             transports = replace(transports, network=self._egress.network_to)
         return replace(transports, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
-    def share(self, pins: Pins, tokens: Tokens) -> None:
+    def share(self, pins: Pins, tokens: OAuthTokenStore) -> None:
         """Use these approvals and tokens of MCP servers, which all drones share. Call before the first connection."""
         self._tokens = tokens
         self.servers.pin_by(pins)
@@ -303,7 +312,7 @@ class Crew:
 
     def seen_in(self, workspace: Workspace) -> Seen:
         """The first look at an order's workspace. Blocks."""
-        return Seen(self._agents_in(workspace), Survey.of(workspace))
+        return Seen(self._agents_in(workspace), WorkspaceSurvey.of(workspace))
 
     def _agents_in(self, workspace: Workspace) -> Definitions:
         """The agents that an order with this workspace may hire, including those of the workspace's files. Blocks."""

@@ -14,8 +14,8 @@ from mcc.definitions.rights import TOOL_GROUPS, GroupTable, tools_of
 from mcc.definitions.scopes import (
     MASTER,
     AgentFile,
-    Agents,
     Reader,
+    UsableAgents,
     in_folders,
     installed,
     with_user,
@@ -38,7 +38,7 @@ _FILE = "system.md"
 class Definitions:
     """All agents that orders and agents may name. A broken file is listed with its problem instead of a definition."""
 
-    known: Agents
+    known: UsableAgents
     groups: GroupTable = field(default_factory=lambda: TOOL_GROUPS)
 
     @classmethod
@@ -58,7 +58,7 @@ class Definitions:
             found = installed(shipped, _files(directory), groups)
             return cls(with_user(found, _own_files(own_dir), groups), groups)
         problem = DefinitionError(str(directory), "prompts are to be read from here, and it is no directory")
-        return cls(Agents(problems={file.name: problem for file in shipped}), groups)
+        return cls(UsableAgents(problems={file.name: problem for file in shipped}), groups)
 
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:

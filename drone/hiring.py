@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
@@ -32,7 +32,7 @@ from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
-from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.errors import ExpressionError, SchemaError
 
 WORKTREE = (
     "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
@@ -49,8 +49,9 @@ class Parent:
 
     `delegation`: the parent's delegation tools. `spawns`: names of the agents that it may hire; None = all.
     `model_settings`: how its model is called. `permits`: the parent's own permissions; None where the parent is the
-    order itself. `isolated`: the worktree in which it works; None = the order's workspace. `egress`: as in `Call`.
-    `alone`: no agent stands above the child, whose commands may therefore change the workspace as a master's may.
+    order itself. `isolated`: the worktree in which it works; None = the order's workspace. `egress`: as in
+    `StartedCall`. `alone`: no agent stands above the child, whose commands may therefore change the workspace as a
+    master's may.
     """
 
     model: Model
@@ -80,7 +81,7 @@ class Terms:
 class Place:
     """Where an order works. `environment`: its description, which agents get before their prompt. `roots`: the
     spellings of its path. Both are empty without a workspace. `worktrees`: for agents that need one of their own.
-    `egress`: the order's own list of hosts, if any, as in `Call`."""
+    `egress`: the order's own list of hosts, if any, as in `StartedCall`."""
 
     environment: str = ""
     roots: tuple[str, ...] = ()
@@ -163,7 +164,7 @@ class Hiring:
         tools: ToolSet,
         session: tuple[EarlierTurn, ...] = (),
         wanted: ModelSettings | None = None,
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent that answers for the order. `session`: earlier turns of its session. `wanted`: the order's model
         settings. Raises `CannotHire`, also for a level of thinking that this model is known not to accept.
         """
@@ -181,13 +182,13 @@ class Hiring:
         """What is wrong with the agent files of the workspace, as the first steps of the agent that starts."""
         return tuple(AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings)
 
-    def child(self, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()) -> Agent:
+    def child(self, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()) -> AgentRuntime:
         """The agent that `parent` wants to hire. Raises `CannotHire`."""
         return self._child(self._definition(wanted.agent_type), wanted, parent, notes)
 
     def of_node(
         self, definition: AgentDefinition, parent: Parent, own: ToolSet, gate: Gate, owed: Mapping[str, object]
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent of a document's node. It hires no other agents. Its tools are its commands (`own`), and those of
         the parent's tools that only read and that its definition names. `gate` checks its result; `owed` describes what
         the gate demands. Raises `CannotHire`."""
@@ -199,7 +200,7 @@ class Hiring:
         reads = (*given.names, *(_artifact_tools(definition) if given.names else ()))
         share = Share.of(self.limits, definition.limits, 1)
         tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
-        return Agent(
+        return AgentRuntime(
             definition,
             model=model,
             tools=Joined(own, tools) if reads else own,
@@ -222,7 +223,7 @@ class Hiring:
 
     def _child(
         self, definition: AgentDefinition, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()
-    ) -> Agent:
+    ) -> AgentRuntime:
         own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
         nearer = () if own is None else self.names.own_settings.get(own, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
@@ -254,7 +255,7 @@ class Hiring:
         wanted: Wanted,
         notes: Sequence[AgentStep] = (),
         session: Sequence[EarlierTurn] = (),
-    ) -> Agent:
+    ) -> AgentRuntime:
         """The agent of this definition. It gets the model and the model settings of `parent`; `wanted` is the request
         of its hirer. Raises `CannotHire`, also where none of the wanted tool groups gives it a tool."""
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
@@ -280,7 +281,7 @@ class Hiring:
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
         terms = self.terms if wanted.depth == 0 else Terms()
-        return Agent(
+        return AgentRuntime(
             definition,
             model=parent.model,
             tools=own,
@@ -367,7 +368,7 @@ class Hiring:
         terms = Terms() if is_subagent else self.terms
         try:
             return gate_for(definition, is_subagent=is_subagent, result_schema=terms.result_schema, rules=terms.rules)
-        except (SchemaError, RuleError) as error:
+        except (SchemaError, ExpressionError) as error:
             raise CannotHire(f"What {definition.name} owes cannot be checked: {error}") from error
 
     def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:

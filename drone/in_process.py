@@ -39,7 +39,7 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.tool_groups import TOOL_GROUPS, group_of
-from mcc.definitions.scopes import Agents, place_of
+from mcc.definitions.scopes import UsableAgents, place_of
 
 AT_ONCE = 4
 """Forks of one `run_parallel` that run concurrently by default."""
@@ -145,7 +145,7 @@ class InProcessRunner:
                 over = f"Not run, because {fork.agent_name} before it stopped short: {result.error}"
         return tuple(results)
 
-    async def _hired(self, fork: Fork, turn: Turn, jobs: Jobs, run_id: str) -> agent.Agent:
+    async def _hired(self, fork: Fork, turn: Turn, jobs: Jobs, run_id: str) -> agent.AgentRuntime:
         workspace = await turn.threads.tool(self._opened, fork.cwd)
         roots = () if workspace is None else workspace.spellings
         known = await turn.threads.tool(self._agents)
@@ -251,7 +251,7 @@ def _known(definitions: Iterable[AgentDefinition] | None) -> Definitions:
     if definitions is None:
         return shipped
     given = {definition.name: definition for definition in definitions}
-    return Definitions(Agents({VERIFY: shipped.get(VERIFY), **given}))
+    return Definitions(UsableAgents({VERIFY: shipped.get(VERIFY), **given}))
 
 
 def _outside(checkpoints: Path, workspace: Path | None) -> Path:

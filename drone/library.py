@@ -29,7 +29,7 @@ Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
 """A function (with `@drone.tool` or without), a tool set, or an agent."""
 
 
-class Agent(agent.Agent):
+class Agent(agent.AgentRuntime):
     """An agent whose tools are a tool set, or any mixture of functions, tool sets and `SubAgent`s.
 
     Every field of the definition means what it means in an order: `tools` and `disallowed_tools` choose among the tools
@@ -131,7 +131,9 @@ def _verifier(definition: AgentDefinition, model: Model, limits: Limits) -> Veri
     if terms.agent not in (None, VERIFY):
         raise ValueError(f"{definition.name} is verified by {terms.agent}, whom nobody here knows: use a rubric.")
     judge = as_verifier(load_agent(shipped_prompts() / "subagent" / VERIFY / "system.md"))
-    run = agent.Agent(judge, model=model, limits=limits, gate=gate_for(judge, is_subagent=True), hired=Hired()).run
+    run = agent.AgentRuntime(
+        judge, model=model, limits=limits, gate=gate_for(judge, is_subagent=True), hired=Hired()
+    ).run
     return Verifier(VERIFY, run, terms)
 
 

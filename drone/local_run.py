@@ -22,7 +22,7 @@ from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.record import RecordStatus
@@ -42,7 +42,7 @@ class Watcher(Protocol):
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None: ...
 
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None: ...
+    def ended(self, outcome: OrderOutcome, journal: MemoryJournal) -> None: ...
 
     def aside(self) -> AbstractContextManager[None]:
         """Within this context, nothing is drawn on the terminal."""
@@ -75,7 +75,7 @@ class JsonLines(Undrawn):
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
         """Nothing: streamed text is not part of the journal."""
 
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
+    def ended(self, outcome: OrderOutcome, journal: MemoryJournal) -> None:
         """Nothing: the journal's last entry has the outcome."""
 
 
@@ -92,7 +92,7 @@ class PlainLines(Undrawn):
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
         """Nothing: a line shows a whole entry."""
 
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
+    def ended(self, outcome: OrderOutcome, journal: MemoryJournal) -> None:
         from mcc.view import figures
 
         if outcome.answer:
@@ -129,7 +129,7 @@ class LiveTree(PlainLines):
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
         self._story.add_delta(origin.record_id, kind, text)
 
-    def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
+    def ended(self, outcome: OrderOutcome, journal: MemoryJournal) -> None:
         self._drawn.close()
         super().ended(outcome, journal)
 
@@ -224,7 +224,7 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
             outcome = await task
         except asyncio.CancelledError:
             await journal.close(RecordStatus.CANCELLED, "stopped from the keyboard")
-            outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
+            outcome = OrderOutcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
         finally:
             await crew.close()
         journal.tell(

@@ -14,14 +14,14 @@ from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.definitions import Definitions
-from drone.generation.port import Documents
+from drone.generation.port import DocumentPort
 from drone.hiring import Place
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
 from drone.tools.catalog import Toolbox
-from drone.tools.environment import Detected, Look, Survey
+from drone.tools.environment import Detected, Look, WorkspaceSurvey
 from drone.tools.frame.jobs import Jobs
-from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.notes_port import NotesPort
 from drone.tools.frame.tool import Joined
 from drone.tools.frame.wrappers import Redacted
 from drone.worktrees.isolation import Worktrees
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     the files cannot be surveyed."""
 
     agents: Definitions
-    survey: Survey | None
+    survey: WorkspaceSurvey | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class OrderContext:
     """The opened workspace of the order; None = the crew opens it."""
     seen: Seen | None = None
     """The first look at that workspace; None = the crew looks."""
-    documents: Documents | None = None
+    documents: DocumentPort | None = None
     """The document that the order generates or talks about."""
-    notes: Notes | None = None
+    notes: NotesPort | None = None
     """The notes of the order's project."""
     reached: Collection[str] = ()
     """For a revert: ids of the reverted order's calls whose changes stay."""
@@ -80,7 +80,7 @@ class OrderTools:
     home: WorktreeHome
     redactor: Redactor
     order_id: str
-    notes: Notes | None
+    notes: NotesPort | None
     jobs: Jobs
 
     def within(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mcc.client import MCC
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 PROMPT = "Explain this repository"
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,7 @@ def _demonstrate() -> int:
                 return _show_one_order(client, settings)
 
 
-def _show_one_order(client: "MCC", settings: "Settings") -> int:
+def _show_one_order(client: "MCC", settings: "ServiceSettings") -> int:
     from mcc.cli.following import Shown, conclude, follow, withdraw
 
     order_id = client.orders.submit(PROMPT, workspace=CHECKOUT).id
@@ -67,7 +67,7 @@ def _show_one_order(client: "MCC", settings: "Settings") -> int:
     return code
 
 
-def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
+def _account_for(client: "MCC", order_id: str, settings: "ServiceSettings") -> None:
     """Print which model the order used, what it cost, and where it is kept."""
     from mcc.cli.command import print_pairs
     from mcc.client import NotFound

@@ -21,7 +21,7 @@ from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
 SHORTEST_TOKEN = 32
 
 
-class Settings(SharedSettings):
+class ServiceSettings(SharedSettings):
     """Settings of an MCC process. The constructor takes arguments only; `load` also reads environment and file.
 
     `allowed_hosts` are host names (without port) accepted in the Host header besides loopback and `host`.
@@ -76,7 +76,7 @@ def load(
     directory: Path | None = None,
     join_family: bool = False,
     **arguments: object,
-) -> Settings:
+) -> ServiceSettings:
     """Settings from `arguments` (None = not given), `environ` (the process's own by default) and mcc.toml.
 
     `mcc.configuration.file` decides which mcc.toml counts; a trusted one may lie in `directory` (default: the current
@@ -86,24 +86,24 @@ def load(
     environ = os.environ if environ is None else environ
     given = {name: value for name, value in arguments.items() if value is not None}
     if join_family:
-        environ = Settings.with_family_files(environ, directory or Path(), given)
-        given |= Settings.of_running_family(environ, directory or Path(), given)
-    values, files = Settings.resolve(environ, directory or Path(), given)
-    with Settings.plain_errors(given, environ, files):
-        settings = Settings.model_validate(values)
+        environ = ServiceSettings.with_family_files(environ, directory or Path(), given)
+        given |= ServiceSettings.of_running_family(environ, directory or Path(), given)
+    values, files = ServiceSettings.resolve(environ, directory or Path(), given)
+    with ServiceSettings.plain_errors(given, environ, files):
+        settings = ServiceSettings.model_validate(values)
     settings._configuration = files
-    settings._passed_over = Settings.links_passed_over(environ)
+    settings._passed_over = ServiceSettings.links_passed_over(environ)
     return settings
 
 
-def watched_secrets(settings: Settings, environ: Mapping[str, str] | None = None) -> WatchedSecrets:
+def watched_secrets(settings: ServiceSettings, environ: Mapping[str, str] | None = None) -> WatchedSecrets:
     """The secrets this process knows, to be redacted from every text: the operator's token, Flower's login, passwords
     in addresses, and environment variables that look like secrets."""
     known = os.environ if environ is None else environ
     return WatchedSecrets(settings.secret_files, lambda: settings.secrets_here(known))
 
 
-def redactor_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Redactor:
+def redactor_of(settings: ServiceSettings, environ: Mapping[str, str] | None = None) -> Redactor:
     """A redactor for the secrets known now. For short-lived processes: it does not notice secrets that change later."""
     return watched_secrets(settings, environ)()
 
@@ -144,7 +144,7 @@ def _masked(value: object) -> str:
 TOKEN_BYTES = 32
 
 
-def operator_token(settings: Settings) -> str:
+def operator_token(settings: ServiceSettings) -> str:
     """The configured token, else the one in the data directory, created on first use (mode 0600, 32 random bytes).
 
     Raises `BadSettings` when it cannot be read or created.
@@ -166,7 +166,7 @@ def operator_token(settings: Settings) -> str:
     return token
 
 
-def token_file(settings: Settings) -> Path:
+def token_file(settings: ServiceSettings) -> Path:
     """The file that holds the token when the settings do not."""
     return settings.token_file or settings.data_dir / TOKEN_FILE
 
@@ -189,7 +189,7 @@ def _create_token(file: Path) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def refuse_open_door(settings: Settings) -> None:
+def refuse_open_door(settings: ServiceSettings) -> None:
     """Raises `BadSettings` when the service would listen beyond loopback without a token that the operator chose."""
     if not is_loopback(settings.host) and settings.token is None and settings.token_file is None:
         raise BadSettings(

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mcc.rules.errors import MAX_STEPS, Fault, RuleError
+from mcc.rules.errors import MAX_STEPS, ExpressionError, Fault
 from mcc.rules.expression import expression
 from mcc.rules.kinds import ANYTHING, KINDS, Uint, map_key
 from mcc.rules.times import duration, timestamp
@@ -83,7 +83,7 @@ def verdict(test: SuiteTest) -> Verdict:
     try:
         context = {name: value(one["value"]) for name, one in written.get("bindings", {}).items()}
         made = expression(written["expr"], dict.fromkeys(context, ANYTHING))
-    except RuleError:
+    except ExpressionError:
         return Verdict.PASSED if fails else Verdict.REFUSED
     except _MessageError:
         return Verdict.REFUSED

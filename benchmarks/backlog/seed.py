@@ -22,7 +22,7 @@ from mcc.contracts.ids import call_id, fresh_id
 from mcc.contracts.inbox_facts import ApprovalRequested
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
-from mcc.contracts.order import NewOrder, Outcome
+from mcc.contracts.order import NewOrder, OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.permission import Why
 from mcc.contracts.record import RecordStatus
@@ -91,7 +91,7 @@ class Originals:
         last = Draft(at=now(), origin=ORDER, data=OrderFinished(usage=fold.spent, **why))
         for seq, draft in enumerate(drafts, start=held.seq + 1):
             fold.add(draft.numbered(held.id, seq))
-        outcome, record = Outcome(usage=fold.spent, **why), fold.record()
+        outcome, record = OrderOutcome(usage=fold.spent, **why), fold.record()
         ending = Ending(held.id, held.claim.epoch, held.seq, 0, [*drafts, last], outcome, record)
         self.store.claims.finish(ending)
 

@@ -10,10 +10,10 @@ from statistics import median
 from benchmarks.one_drone import drone_here, run
 from benchmarks.summary import Promise
 from benchmarks.workload import FACT, MASTER_PROMPT, fake_provider, lookup, models, table
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.model import Ask, Listener, Model, Reply
 from drone.tools.frame.tool import FunctionTools
-from drone.worker.drone import Drone
+from drone.worker.drone import DroneProcess
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import NewOrder
@@ -75,7 +75,7 @@ async def _by_history(address: str) -> dict[str, dict[int, float]]:
         ours = models(address, latency_ms=0, stream=stream)
         model = MeteredModel(ours.get("fake"))
         definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
-        agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
+        agent = AgentRuntime(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
         for _ in range(AGENTS):
             model.last = 0.0
             report = await agent.run(f"Please look it all up. [[sub r={ROUNDS[-1] + WIDTH}]]")
@@ -104,7 +104,7 @@ def _by_order() -> dict[int, float]:
         return {rounds: min(measured(rounds, IN_AN_ORDER // rounds) for _ in range(2)) for rounds in ROUNDS}
 
 
-def _orders_of(drone: Drone, store: Store, work: Path, rounds: int, orders: int) -> float:
+def _orders_of(drone: DroneProcess, store: Store, work: Path, rounds: int, orders: int) -> float:
     prompt = f"Read. [[sub r={rounds} tool=read_file]]"
     new_order = NewOrder(prompt=prompt, model="fake", workspace=str(work), limits=LIMITS)
     placed = [store.orders.place(new_order, principal="bench").order.id for _ in range(orders)]

@@ -1,4 +1,4 @@
-"""`Agent`, the public entry point, and `Run`: one task of an agent, started or resumed, within its wall clock."""
+"""`AgentRuntime`, the public entry point, and `Run`: one task of an agent, begun or resumed, within its wall clock."""
 
 import asyncio
 import logging
@@ -191,15 +191,15 @@ async def report_of_crash(agent: AgentParts, task: Task, turn: Turn, error: Base
     return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=name)
 
 
-class Agent(AgentParts):
+class AgentRuntime(AgentParts):
     """Runs tasks, concurrently if called so; keeps no state between them."""
 
     async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
         """Run one task to its end. Without a turn, the run gets a tree of its own with a journal in memory.
 
         `approver` decides calls that need an approval in such a turn, and answers the tool `ask_user`; with None such
-        calls are denied. Failures of models and tools are in the report; raises only `JournalError`, `Exhausted` and
-        CancelledError.
+        calls are denied. Failures of models and tools are in the report; raises only `JournalError`,
+        `ProcessExhausted` and CancelledError.
         """
         if turn is None:
             turn = self.turn(approver=approver)

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from drone.agent.control.agent_control import AgentControl
-from drone.agent.gates.gate import RunGate, Verdict
+from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts, Setup
@@ -158,14 +158,14 @@ class Loop:
             return replace(candidate, status=RecordStatus.FAILED, error=rejection(checked), cause=Cause.VERIFIER)
         return candidate
 
-    async def best_unaccepted(self) -> Verdict | None:
+    async def best_unaccepted(self) -> GateVerdict | None:
         """The best submission that was not accepted; None when there was none."""
         if (best := await self._tool_calls.best()) is not None:
             return best
         words = self._state.judged.sent_back
-        return Verdict(text=words) if words and not self._state.landed else None
+        return GateVerdict(text=words) if words and not self._state.landed else None
 
-    def _accepted(self, verdict: Verdict) -> Report:
+    def _accepted(self, verdict: GateVerdict) -> Report:
         result = verdict.result
         claimed = result.get("status") if isinstance(result, dict) else None
         status = _ENDS.get(claimed, RecordStatus.COMPLETED) if isinstance(claimed, str) else RecordStatus.COMPLETED
@@ -277,7 +277,7 @@ class Loop:
         )
 
     async def _wait_while_paused(self) -> None:
-        """Wait out a pause, after committing what was noted. Raises `Ended`."""
+        """Wait out a pause, after committing what was noted. Raises `RunEnded`."""
         if self._agent_control.is_cancelled or self._agent_control.paused:
             await self._write()
             await wait_while_paused(self._turn, self._agent_control)

@@ -14,7 +14,7 @@ from drone.agent.ports.model import Model
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
-from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.fence import EXPLAINED
@@ -181,7 +181,7 @@ class NoTools:
     def specs(self) -> Sequence[ToolSpec]:
         return ()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output(f"There is no tool {call.name}: this agent has none.", is_error=True, outcome=Outcome.ERROR)
 
 
@@ -205,8 +205,8 @@ class Hired:
     start of the conversation. `origin`: where its definition comes from. `model_settings` None: the definition's.
     `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
-    parent's. `egress`: as in `Call`. `shows_fences`: whether its model may be shown untrusted text even without a tool
-    that brings such, since its task may hold another agent's report.
+    parent's. `egress`: as in `StartedCall`. `shows_fences`: whether its model may be shown untrusted text even without
+    a tool that brings such, since its task may hold another agent's report.
     """
 
     requested_model: str | None = None
@@ -230,7 +230,7 @@ _UNHIRED = Hired(shows_fences=False)
 
 
 class AgentParts:
-    """A definition with its model and tools (None = no tools); `drone.agent.agent.Agent` runs it.
+    """A definition with its model and tools (None = no tools); `drone.agent.agent.AgentRuntime` runs it.
 
     `gate` None = a reply without tool calls is the result. Raises ValueError for two tools of the same name, the gate's
     included.

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from drone.agent.control.idle_watch import Block
 from drone.agent.parts import AgentParts
-from drone.agent.ports.inbox_item import Item, in_full, invisible_in, shown_arguments
+from drone.agent.ports.inbox_item import InboxItem, in_full, invisible_in, shown_arguments
 from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.ports.permits import effects_of
 from drone.agent.state.record import RecordState
 from drone.agent.turns.call_ends import refusal
-from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
 from drone.agent.turns.turn import Turn
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, ShownPreview
@@ -54,7 +54,7 @@ class _Request:
     """An approval request for a call, and its inbox item with the decision."""
 
     fact: ApprovalRequested
-    item: Item
+    item: InboxItem
 
     @property
     def decision(self) -> str | None:
@@ -76,7 +76,7 @@ class PermissionGate:
         """The decision of the rules: allow, deny or ask."""
         return self._ruled(spec, arguments).word
 
-    async def decide(self, call: Call, spec: ToolSpec) -> Decision:
+    async def decide(self, call: StartedCall, spec: ToolSpec) -> Decision:
         """The approval under which the call may run, None where it needs none; or an error result for the model.
 
         Returns once a person has decided or the request has expired. Raises `JournalError`.
@@ -93,13 +93,13 @@ class PermissionGate:
             return denied(ruling.message or f"{spec.name} was not run: {why}. {_ADVICE}")
         return await self._decided(call, spec, ruling)
 
-    async def still_covers(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
+    async def still_covers(self, approval: Approval, call: StartedCall, spec: ToolSpec) -> bool:
         """Whether the call would still do what was approved, and no rule denies it meanwhile."""
         would = await self._effect_of(call, spec)
         same = isinstance(would, _Effect) and would.digest == approval.digest
         return same and self.word(spec, call.arguments) != "deny"
 
-    async def _decided(self, call: Call, spec: ToolSpec, ruling: Ruling) -> Approval | Output:
+    async def _decided(self, call: StartedCall, spec: ToolSpec, ruling: Ruling) -> Approval | Output:
         while True:
             before = self._requests_for(call)
             if not before or before[-1].decision == "approve":
@@ -118,7 +118,7 @@ class PermissionGate:
                 await self._turn.inbox.said(call.origin, last.item)
 
     async def _approval_or_request(
-        self, call: Call, spec: ToolSpec, ruling: Ruling, before: Sequence[_Request]
+        self, call: StartedCall, spec: ToolSpec, ruling: Ruling, before: Sequence[_Request]
     ) -> Decision:
         """The last approval, if it covers what the call would do now; an error result; or None after asking a person
         (again)."""
@@ -148,7 +148,7 @@ class PermissionGate:
         await self._turn.journal.write(call.origin, asked)
         return None
 
-    async def _shown(self, call: Call, preview: Preview | None) -> ShownPreview:
+    async def _shown(self, call: StartedCall, preview: Preview | None) -> ShownPreview:
         """The preview for the person who decides; where the tool has none, the whole of its arguments."""
         if preview is None:
             shown = self._turn.redactor.value(call.arguments)
@@ -160,7 +160,7 @@ class PermissionGate:
         same = None if text == whole else sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
         return ShownPreview(kind=preview.kind, text=text, artifact=artifact, sha256=same, hidden=hidden)
 
-    async def _effect_of(self, call: Call, spec: ToolSpec) -> _Effect | Output:
+    async def _effect_of(self, call: StartedCall, spec: ToolSpec) -> _Effect | Output:
         preview = await preview_of(self._tools, call)
         if isinstance(preview, Output):
             return preview
@@ -173,7 +173,7 @@ class PermissionGate:
         asked = self._permits.request(spec, arguments, self._state.origin, profile_of(spec, self._egress))
         return self._permits.judge(asked, grants)
 
-    def _requests_for(self, call: Call) -> list[_Request]:
+    def _requests_for(self, call: StartedCall) -> list[_Request]:
         """The approval requests for this call so far, newest last."""
         items = self._state.items.values()
         facts = [(one.asked, one) for one in items if one.asked.call_id == call.call_id]
@@ -181,7 +181,7 @@ class PermissionGate:
 
 
 def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
-    """The sandbox profile of programs that the tool runs; "" where it runs none. `egress`: as in `Call`."""
+    """The sandbox profile of programs that the tool runs; "" where it runs none. `egress`: as in `StartedCall`."""
     network = "+network" if spec.networked and all(egress) else ""
     if spec.group in WRITING_GROUPS:
         return f"workspace-write{network}"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 from drone.agent.control.agent_control import AgentControl
-from drone.agent.gates.gate import Evidence, RunGate, Verdict
+from drone.agent.gates.gate import Evidence, GateVerdict, RunGate
 from drone.agent.model_call import Context
 from drone.agent.parts import AgentParts, Setup
 from drone.agent.permission_gate import Approval, Decision, PermissionGate
 from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
 from drone.agent.ports.messages import Message, ToolSpec
-from drone.agent.ports.receipts import Receipt, reading, recalled
+from drone.agent.ports.receipts import CallReceipt, reading, recalled
 from drone.agent.ports.report import describe_tool_error, not_an_object
 from drone.agent.ports.transcript import VALIDATE
 from drone.agent.spending.allowance import Allowance
@@ -30,7 +30,7 @@ from drone.agent.turns.call_ends import (
     unknown,
     what_is_left,
 )
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.threads import side_by_side
 from mcc.contracts.blocks import ToolCall
@@ -61,7 +61,7 @@ class ToolCalls:
         self._finish_specs = finish.specs() if finish else ()
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in (*agent.specs, *agent.tools.specs())}
         self._setup: Setup | None = None
-        self._earlier: tuple[Receipt, ...] = ()
+        self._earlier: tuple[CallReceipt, ...] = ()
         self._roots = agent.hired.roots
         self._egress = agent.hired.egress
         self._shared_room = TOGETHER
@@ -247,9 +247,9 @@ class ToolCalls:
             describe_tool_error(error)
             return False
 
-    def _as_call(self, call: ToolCall) -> Call:
+    def _as_call(self, call: ToolCall) -> StartedCall:
         assert isinstance(call.arguments, Mapping)
-        return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
+        return StartedCall(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
 
     def _end(self, *ended: Fact) -> None:
         for fact in ended:
@@ -270,7 +270,7 @@ class ToolCalls:
         """The call's end; whatever the tool does becomes a result for the model. `taken`: the allowance has counted the
         call already.
 
-        Raises `JournalError` and `Exhausted`.
+        Raises `JournalError` and `ProcessExhausted`.
         """
         with self._turn.idle.moving(call.call_id, self._agent_control.block):
             return await self._run_to_end(call, None if taken else self._refused(call))
@@ -354,7 +354,7 @@ class ToolCalls:
         spelled = self._finish.spelled(self._state.answer)
         return None if spelled is None else await self._finish.reply(spelled, self._evidence())
 
-    async def best(self) -> Verdict | None:
+    async def best(self) -> GateVerdict | None:
         """The verdict on the best submission that was not accepted."""
         return None if self._finish is None else await self._finish.best(self._evidence())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drone.sandbox.bubblewrap import WORKSPACE, Bubblewrap, Mount, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.places.workspace_writer import delete_tree
 from drone.sandbox.profile import Network
@@ -234,7 +234,7 @@ class Mirrors:
         network: Network | None = None,
         root: Workspace | None = None,
         bounds: Bounds = _BOUNDS,
-    ) -> Ended:
+    ) -> EndedProgram:
         """Run git in the sandbox. `root`: the directory that it may change, None = the mirror. Raises `NotNow`."""
         settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
         changed = mirror.again() if root is None else root
@@ -266,7 +266,7 @@ def is_broken(problem: CannotFetch) -> bool:
     return any(words in str(problem).lower() for words in _BROKEN)
 
 
-def _checked(arguments: Sequence[str], ended: Ended) -> str:
+def _checked(arguments: Sequence[str], ended: EndedProgram) -> str:
     """The output of a git that succeeded. Raises `CannotFetch` for one that failed, `NotNow` where the failure may be
     temporary."""
     if not ended.status and not ended.timed_out:

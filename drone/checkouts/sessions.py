@@ -13,7 +13,7 @@ from drone.sandbox.places.private import Private
 from drone.sandbox.places.workspace_writer import delete_tree
 from drone.threads import OwnThreads
 from mcc.configuration.places import make_private_directory, private_opener
-from mcc.configuration.workspaces import GitAddress, Workspaces, git_address
+from mcc.configuration.workspaces import GitAddress, WorkspaceSettings, git_address
 from mcc.contracts.shape import Closed, to_json
 
 SESSIONS = "sessions"
@@ -41,7 +41,7 @@ class Checkouts:
     `allowed` are the git addresses that orders may use."""
 
     mirrors: Mirrors
-    allowed: Workspaces
+    allowed: WorkspaceSettings
     directory: Path
     key: Callable[[str], str | None]
     private: Private

@@ -19,7 +19,7 @@ _UTF_16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"
 NO_END = "\\ No newline at end of file"
 
 
-class Block(NamedTuple):
+class DiffBlock(NamedTuple):
     """Lines `old` to `old_end` of the first text are replaced by `new` to `new_end` of the second; counted from 0, ends
     exclusive."""
 
@@ -155,7 +155,7 @@ def _decoded(data: bytes | None) -> _Decoded | None:
         return None if b"\0" in data[:_SNIFFED] else _Decoded(data.decode("utf-8", "surrogateescape"))
 
 
-def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[Block]:
+def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[DiffBlock]:
     """The blocks in which two texts differ, in order."""
     first, last_old, last_new = 0, len(old), len(new)
     while first < min(last_old, last_new) and old[first] == new[first]:
@@ -166,16 +166,16 @@ def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[Block]:
         return
     inner = _shortest(old[first:last_old], new[first:last_new])
     if inner is None:
-        yield Block(first, last_old, first, last_new)
+        yield DiffBlock(first, last_old, first, last_new)
         return
     for one in inner:
-        yield Block(one.old + first, one.old_end + first, one.new + first, one.new_end + first)
+        yield DiffBlock(one.old + first, one.old_end + first, one.new + first, one.new_end + first)
 
 
-def _shortest(old: Sequence[object], new: Sequence[object]) -> list[Block] | None:
+def _shortest(old: Sequence[object], new: Sequence[object]) -> list[DiffBlock] | None:
     """The shortest edit script (E. Myers, An O(ND) Difference Algorithm, 1986); None beyond the bounds."""
     if not old or not new:
-        return [Block(0, len(old), 0, len(new))]
+        return [DiffBlock(0, len(old), 0, len(new))]
     numbers: dict[object, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]
     b = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -202,9 +202,9 @@ def _is_insertion(furthest: dict[int, int], diagonal: int, changes: int) -> bool
     return diagonal == -changes or (diagonal != changes and furthest[diagonal - 1] < furthest[diagonal + 1])
 
 
-def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:
+def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[DiffBlock]:
     """The blocks of the edit script that ends at (x, y), from the furthest points after each change."""
-    found: list[Block] = []
+    found: list[DiffBlock] = []
     for changes in range(len(trace) - 1, 0, -1):
         furthest, diagonal = trace[changes], x - y
         down = _is_insertion(furthest, diagonal, changes)
@@ -213,15 +213,15 @@ def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:
         from_y = from_x - before
         end_x, end_y = (from_x, from_y + 1) if down else (from_x + 1, from_y)
         if found and (found[-1].old, found[-1].new) == (end_x, end_y):
-            found[-1] = Block(from_x, found[-1].old_end, from_y, found[-1].new_end)
+            found[-1] = DiffBlock(from_x, found[-1].old_end, from_y, found[-1].new_end)
         else:
-            found.append(Block(from_x, end_x, from_y, end_y))
+            found.append(DiffBlock(from_x, end_x, from_y, end_y))
         x, y = from_x, from_y
     return found[::-1]
 
 
-def _hunks(old: Sequence[str], new: Sequence[str], found: Sequence[Block]) -> Iterator[str]:
-    group: list[Block] = []
+def _hunks(old: Sequence[str], new: Sequence[str], found: Sequence[DiffBlock]) -> Iterator[str]:
+    group: list[DiffBlock] = []
     for one in found:
         if group and one.old - group[-1].old_end > 2 * CONTEXT:
             yield _hunk(old, new, group)
@@ -231,7 +231,7 @@ def _hunks(old: Sequence[str], new: Sequence[str], found: Sequence[Block]) -> It
         yield _hunk(old, new, group)
 
 
-def _hunk(old: Sequence[str], new: Sequence[str], group: Sequence[Block]) -> str:
+def _hunk(old: Sequence[str], new: Sequence[str], group: Sequence[DiffBlock]) -> str:
     start, end = max(0, group[0].old - CONTEXT), min(len(old), group[-1].old_end + CONTEXT)
     new_start, new_end = group[0].new - (group[0].old - start), group[-1].new_end + (end - group[-1].old_end)
     lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n"]

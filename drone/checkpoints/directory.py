@@ -11,14 +11,14 @@ from drone.agent.ports.journal import Journal
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.revert import Revert
-from drone.checkpoints.scan import Stopped
+from drone.checkpoints.scan import ScanStopped
 from drone.checkpoints.store import CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary
 from drone.checkpoints.tree import EMPTY, Trees
 from drone.sandbox.places.paths import Workspace, WorkspaceGone
 from drone.threads import NoThread, OwnThreads
 from mcc.contracts.changes import Changes
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 
 CHECKPOINTS = "checkpoints"
 """The name of the directory in a data directory."""
@@ -27,14 +27,14 @@ DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedCheckpoints:
     """How many `orders` were pruned, which cannot be reverted any more, and how many `contents` were deleted."""
 
     orders: int = 0
     contents: int = 0
 
-    def __add__(self, other: "Pruned") -> "Pruned":
-        return Pruned(self.orders + other.orders, self.contents + other.contents)
+    def __add__(self, other: "PrunedCheckpoints") -> "PrunedCheckpoints":
+        return PrunedCheckpoints(self.orders + other.orders, self.contents + other.contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ class CheckpointDirectory:
         """The ids of an order's checkpoints on this host. Blocks. Raises `StoreBroken`, OSError."""
         return frozenset(checkpoint.id for checkpoint in OrderCheckpoints(workspace, self.directory, order_id).known())
 
-    def prune(self, days: float) -> Pruned:
+    def prune(self, days: float) -> PrunedCheckpoints:
         """Remove the checkpoints of orders whose last call began more than `days` ago, in all workspaces; 0: none.
 
         Blocks. A store that cannot be used now is left for the next time.
         """
-        done, before = Pruned(), time.time() - days * DAY_SECONDS
+        done, before = PrunedCheckpoints(), time.time() - days * DAY_SECONDS
         for path in sorted(self.directory.glob("*.db")) if days > 0 else ():
             with suppress(StoreBroken), CheckpointStore.opened(path) as store:
                 done += _prune(store, before)
         return done
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, threads: OwnThreads, outcome: Outcome
-    ) -> Outcome:
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, threads: OwnThreads, outcome: OrderOutcome
+    ) -> OrderOutcome:
         """The outcome with a summary of the order's changes to its workspace. Raises `JournalError`."""
         try:
             found = await threads.claim(self._summary, order, workspace)
@@ -76,7 +76,7 @@ class CheckpointDirectory:
                 f"Its workspace, {workspace.root}, was deleted while it worked: if it changed anything, that is lost."
             )
             return outcome.model_copy(update={"detail": outcome.detail or detail})
-        except (StoreBroken, OSError, Stopped, NoThread) as problem:
+        except (StoreBroken, OSError, ScanStopped, NoThread) as problem:
             detail = f"What it changed in its workspace cannot be told: {problem}"
             return outcome.model_copy(update={"detail": outcome.detail or detail})
         if found is None:
@@ -90,22 +90,24 @@ class CheckpointDirectory:
         workspace.check()
         return self.of(order, workspace).summary(Event())
 
-    async def revert(self, order: WorkOrder, workspace: Workspace, turn: Turn, reached: Collection[str]) -> Outcome:
+    async def revert(
+        self, order: WorkOrder, workspace: Workspace, turn: Turn, reached: Collection[str]
+    ) -> OrderOutcome:
         """Run an order of kind revert. `reached`: calls of the reverted order whose changes stay. Raises
         `JournalError`."""
         assert order.origin is not None
         return await Revert(order, order.origin, self.of(order, workspace), turn, reached).run()
 
 
-def _prune(store: CheckpointStore, before: float) -> Pruned:
+def _prune(store: CheckpointStore, before: float) -> PrunedCheckpoints:
     if not (old := store.orders_before(before)):
-        return Pruned()
+        return PrunedCheckpoints()
     with store.changing():
         store.forget(old)
         trees, contents = _needed(store.tree, store.roots())
         removed = store.remove_except(trees, contents)
     store.shrink()
-    return Pruned(len(old), removed)
+    return PrunedCheckpoints(len(old), removed)
 
 
 def _needed(listing: Trees, roots: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from drone.checkpoints.tree import Node, Trees, at, cached, entries
+from drone.checkpoints.tree import TreeEntry, Trees, at, cached, entries
 from drone.sandbox.protection.git_directories import is_git_directory, is_guarded, is_mark
 
 MOST_STATES = 50
@@ -14,7 +14,7 @@ MOST_STATES = 50
 _Leaves = Mapping[bytes, tuple[str, bytes]]
 """Path → kind and digest of everything but directories."""
 
-Targets = Mapping[bytes, Node | None]
+Targets = Mapping[bytes, TreeEntry | None]
 """Path → what a restore puts there, None = nothing."""
 
 
@@ -50,7 +50,7 @@ class _Restored:
     """A directory, and those targets in or below it whose `name` in it matters to git."""
 
     path: bytes
-    targets: dict[bytes, tuple[bytes, Node | None]] = field(default_factory=dict)
+    targets: dict[bytes, tuple[bytes, TreeEntry | None]] = field(default_factory=dict)
 
     def names(self, now: _Tree) -> set[bytes]:
         """Its entries after the restore."""

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock
 
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.scan import MOST_NAMES, Scan, ScanReport
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary, summary
-from drone.checkpoints.tree import EMPTY, Node, at, differences, parents
+from drone.checkpoints.tree import EMPTY, TreeEntry, at, differences, parents
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.places.workspace_key import workspace_key
 from drone.sandbox.places.workspace_writer import WorkspaceWriter
@@ -35,7 +35,7 @@ class BegunCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class CallChanges:
     """What a call changed: `paths`, and those of them `not_kept`, whose former content is lost. `unwatched`: a sentence
     about directories whose changes are not among them."""
 
@@ -44,7 +44,7 @@ class Closed:
     unwatched: str = ""
 
 
-NOTHING_CHANGED = Closed()
+NOTHING_CHANGED = CallChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class CheckpointView:
     store: CheckpointStore
     root: bytes
 
-    def node(self, path: str) -> Node | None:
+    def node(self, path: str) -> TreeEntry | None:
         return at(self.store.tree, self.root, os.fsencode(path))
 
-    def content(self, node: Node, most: int) -> bytes | None:
+    def content(self, node: TreeEntry, most: int) -> bytes | None:
         """The content of a node; None where it has more than `most` bytes, or is not kept."""
         return self.store.content(node.digest, most)
 
@@ -86,13 +86,13 @@ class OrderCheckpoints:
         """Watch the paths that this tree of another order watches."""
         self._last = self._last or tree
 
-    def of(self, call: Call, turn: Turn, stop: Event) -> "CallCheckpoints":
+    def of(self, call: StartedCall, turn: Turn, stop: Event) -> "CallCheckpoints":
         """The checkpoints for one tool call; `stop` ends a scan."""
         return CallCheckpoints(self, call, turn, stop)
 
     def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> BegunCheckpoint:
         """Take a checkpoint of the paths that the call may change, None = anything; for a call that began before,
-        answer its first checkpoint. Raises `StoreBroken`, OSError, `Stopped`."""
+        answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoints = store.checkpoints(self.order_id)
             self._running.add(call_id)
@@ -111,9 +111,9 @@ class OrderCheckpoints:
             assert begun is not None
             return BegunCheckpoint(begun, whole, scan.report)
 
-    def close(self, call_id: str, stop: Event) -> Closed:
+    def close(self, call_id: str, stop: Event) -> CallChanges:
         """Close the checkpoint of a call that is over, and answer what the call changed; nothing for a call that never
-        began. Raises `StoreBroken`, OSError, `Stopped`."""
+        began. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoint = _of(store.checkpoints(self.order_id), call_id)
             if checkpoint is None:
@@ -126,7 +126,7 @@ class OrderCheckpoints:
             changed = list(differences(store.tree, checkpoint.before, after))
             lost = (one.path for one in changed if one.before is not None and one.before.kind == "left_out")
             paths = tuple(os.fsdecode(one.path) for one in changed)
-            return Closed(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
+            return CallChanges(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
 
     def _scan(self, store: CheckpointStore, stop: Event) -> Scan:
         return Scan(self.workspace, store, stop, self._most_names)
@@ -153,7 +153,9 @@ class OrderCheckpoints:
         return _of(self.known(), call_id) is not None
 
     def summary(self, stop: Event) -> Summary | None:
-        """The changes of the order, None for none; its calls must be over. Raises `StoreBroken`, OSError, `Stopped`."""
+        """The changes of the order, None for none; its calls must be over.
+
+        Raises `StoreBroken`, OSError, `ScanStopped`."""
         if not self.known():
             return None
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
@@ -201,7 +203,7 @@ class CallCheckpoints:
     """The checkpoints of an order, for one tool call."""
 
     order: OrderCheckpoints
-    call: Call
+    call: StartedCall
     turn: Turn
     stop: Event
 
@@ -219,7 +221,7 @@ class CallCheckpoints:
         """Whether the call began on this host before it was cut off. Raises `StoreBroken`, OSError."""
         return await self.turn.threads.tool(self.order.begun, self.call.call_id)
 
-    async def changed(self) -> Closed:
+    async def changed(self) -> CallChanges:
         """Close the checkpoint of this call, and answer what was changed since `before`; nothing where `before` was not
         called. Raises `StoreBroken`, OSError."""
         return await self.turn.threads.tool(self.order.close, self.call.call_id, self.stop)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from drone.checkpoints.store import CheckpointStore
 from drone.checkpoints.summary import PathChange
-from drone.checkpoints.tree import Node, Trees, at, cached, entries, parents
+from drone.checkpoints.tree import TreeEntry, Trees, at, cached, entries, parents
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.sandbox.places.workspace_writer import WorkspaceWriter
 from drone.sandbox.protection.protected import GIT
@@ -23,7 +23,7 @@ class RestorePlan:
     somebody else; they are targets only when overwriting. `lost`: paths whose content was not kept; `unsafe`: those
     that `drone.checkpoints.git_states` refuses. Both are never targets."""
 
-    targets: Mapping[bytes, Node | None] = field(default_factory=dict)
+    targets: Mapping[bytes, TreeEntry | None] = field(default_factory=dict)
     others: tuple[bytes, ...] = ()
     lost: tuple[bytes, ...] = ()
     unsafe: tuple[bytes, ...] = ()
@@ -40,7 +40,7 @@ def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *
     A change of git's index by somebody else does not count, as it is no work of theirs. Objects of git are never
     deleted: a commit made since may need them.
     """
-    trees, targets = cached(trees), dict[bytes, Node | None]()
+    trees, targets = cached(trees), dict[bytes, TreeEntry | None]()
     others, lost = list[bytes](), list[bytes]()
     for path, one in wanted.items():
         there = at(trees, now, path)
@@ -64,7 +64,7 @@ def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *
     return RestorePlan(targets, tuple(others), tuple(lost))
 
 
-def _foreign(there: Node | None, after: Node | None) -> bool:
+def _foreign(there: TreeEntry | None, after: TreeEntry | None) -> bool:
     """Whether a path differs from what the order left there. Modes of directories are ignored, as they are no work of
     anybody's."""
     if there is None or after is None:
@@ -72,7 +72,7 @@ def _foreign(there: Node | None, after: Node | None) -> bool:
     return there.kind != after.kind if there.kind == "directory" else not there.is_like(after)
 
 
-def _below(trees: Trees, path: bytes, there: Node | None, wanted: Mapping[bytes, PathChange]) -> Iterator[bytes]:
+def _below(trees: Trees, path: bytes, there: TreeEntry | None, wanted: Mapping[bytes, PathChange]) -> Iterator[bytes]:
     """The paths in a directory that the order did not change."""
     if there is not None and there.kind == "directory":
         for name, _ in entries(trees, there.digest):
@@ -93,7 +93,7 @@ def _is_object(path: bytes, wanted: Mapping[bytes, PathChange]) -> bool:
     return repository is None or repository.before is not None
 
 
-def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes, Node | None]) -> None:
+def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes, TreeEntry | None]) -> None:
     """Bring every path to its wanted state. May be repeated after an interruption. Blocks. Raises `PathError`."""
     # Flushed once at the end (`settle`) instead of after each file.
     writer = WorkspaceWriter(workspace, durable=False)
@@ -112,7 +112,7 @@ def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes
     writer.settle()
 
 
-def _clear(writer: WorkspaceWriter, targets: Mapping[bytes, Node | None]) -> None:
+def _clear(writer: WorkspaceWriter, targets: Mapping[bytes, TreeEntry | None]) -> None:
     """Delete paths that must not exist or are of another kind than wanted, the innermost first."""
     for path in sorted(targets, reverse=True):
         name, node = os.fsdecode(path), targets[path]
@@ -133,7 +133,7 @@ def _clear(writer: WorkspaceWriter, targets: Mapping[bytes, Node | None]) -> Non
                 writer.remove(name)
 
 
-def _put(writer: WorkspaceWriter, store: CheckpointStore, path: str, node: Node) -> None:
+def _put(writer: WorkspaceWriter, store: CheckpointStore, path: str, node: TreeEntry) -> None:
     if node.kind == "link":
         writer.link(path, b"".join(store.pieces(node.digest)))
     else:

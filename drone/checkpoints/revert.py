@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from drone.agent.ports.artifacts import NOT_RECORDED
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.git_states import unsafe_targets
 from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.checkpoints.restore import RestorePlan, plan_restore, restore
-from drone.checkpoints.scan import Stopped, unwatched
+from drone.checkpoints.scan import ScanStopped, unwatched
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import path_changes
 from drone.checkpoints.tree import SHUT, Trees, at, cached, shut_directories
@@ -19,7 +19,7 @@ from drone.sandbox.places.paths import PathError, shown
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
-from mcc.contracts.order import OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order import OrderOrigin, OrderOutcome, WorkOrder
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -30,7 +30,7 @@ _UNSAFE = "with it, git would take a directory for a repository whose configurat
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RevertResult:
     """What a revert did: its `plan`, and sentences about what makes it a `partial` one."""
 
     plan: RestorePlan
@@ -60,14 +60,14 @@ class Revert:
     def _who(self) -> Origin:
         return Origin(record_id=root_record_id(self.order.id), agent=REVERT)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> OrderOutcome:
         """Run the order to its outcome; after a kill, running it again continues. Raises `JournalError`."""
         await self._begin()
         try:
             done = await self._revert()
         except CannotRevert as problem:
             return await self._failed(str(problem), FailureReason.INVALID, problem.paths)
-        except (StoreBroken, PathError, OSError, Stopped) as problem:
+        except (StoreBroken, PathError, OSError, ScanStopped) as problem:
             detail = (
                 f"Not all could be brought back: {problem} What was there before is kept: revert order {self.order.id}."
             )
@@ -77,23 +77,23 @@ class Revert:
         restored = sorted(map(os.fsdecode, done.plan.targets))
         result = {"order_id": self.origin.order_id, "restored": restored, "partial": bool(partial)}
         await self._end(RecordStatus.COMPLETED, sentence, None)
-        return Outcome(status=OrderStatus.SUCCEEDED, answer=sentence, result=result)
+        return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=sentence, result=result)
 
-    async def _revert(self) -> "Done":
-        """Raises `CannotRevert`, `StoreBroken`, `PathError`, OSError, `Stopped`, `JournalError`."""
+    async def _revert(self) -> "RevertResult":
+        """Raises `CannotRevert`, `StoreBroken`, `PathError`, OSError, `ScanStopped`, `JournalError`."""
         threads, stop = self.turn.threads, Event()
         source = await threads.claim(self._source)
         if source:
             self.checkpoints.follow(source[-1].after or source[-1].before)
         call_id = self.order.id
-        call = Call(call_id, REVERT, {}, self._who, self.turn)
+        call = StartedCall(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
         await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)
         try:
             await taken.changed()
-        except (StoreBroken, OSError, Stopped) as problem:
+        except (StoreBroken, OSError, ScanStopped) as problem:
             # What had to be done is done: the workspace could only not be looked at once more.
             said = f"The state that it left was {NOT_RECORDED}: {problem}"
             return replace(done, partial=(*done.partial, said))
@@ -111,7 +111,7 @@ class Revert:
             )
         return [checkpoint for checkpoint in taken if checkpoint.call_id not in self.finished]
 
-    def _restore(self, source: Sequence[Checkpoint], call_id: str) -> "Done":
+    def _restore(self, source: Sequence[Checkpoint], call_id: str) -> "RevertResult":
         """Plan and restore; answers what was done. Blocks. Raises `CannotRevert` where somebody else changed a path."""
         with CheckpointStore.opened(self.checkpoints.path) as store:
             own = next(checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id)
@@ -124,7 +124,7 @@ class Revert:
             restore(self.checkpoints.workspace, store, found.targets)
             shut = _shut(store.tree, source)
             sentence = unwatched(len(shut), [shown(os.fsdecode(path)) for path in shut[:_NAMED]])
-            return Done(found, tuple(filter(None, (sentence, _not_brought_back(found)))))
+            return RevertResult(found, tuple(filter(None, (sentence, _not_brought_back(found)))))
 
     def _check(self, done: RestorePlan) -> None:
         """Raises `PathError` where a path is not in the wanted state afterwards. Blocks."""
@@ -161,10 +161,10 @@ class Revert:
         if record is not None and record.finished is None:
             await self.turn.journal.write(self._who, AgentFinished(status=status, answer=answer, error=error))
 
-    async def _failed(self, detail: str, reason: FailureReason, paths: Sequence[str] = ()) -> Outcome:
+    async def _failed(self, detail: str, reason: FailureReason, paths: Sequence[str] = ()) -> OrderOutcome:
         await self._end(RecordStatus.FAILED, None, detail)
         result = {"order_id": self.origin.order_id, "changed": list(paths)} if paths else None
-        return Outcome(status=OrderStatus.FAILED, reason=reason, detail=detail, result=result)
+        return OrderOutcome(status=OrderStatus.FAILED, reason=reason, detail=detail, result=result)
 
 
 def _shut(trees: Trees, source: Sequence[Checkpoint]) -> list[bytes]:

@@ -15,7 +15,7 @@ from operator import itemgetter
 from threading import Event
 
 from drone.checkpoints.store import PIECE, CheckpointStore
-from drone.checkpoints.tree import EMPTY, SHUT, Listing, Node, at, digest_of, watched_names, with_paths
+from drone.checkpoints.tree import EMPTY, SHUT, Listing, TreeEntry, at, digest_of, watched_names, with_paths
 from drone.sandbox.places.paths import PathError, Workspace, kind_of, shown
 from drone.sandbox.places.workspace_key import MARKER
 from drone.sandbox.protection import placeholders
@@ -39,7 +39,7 @@ _TRIES = 3
 _NAMED = 3
 
 
-class Stopped(Exception):
+class ScanStopped(Exception):
     """The scan was stopped, as nobody waits for it any more."""
 
 
@@ -109,7 +109,7 @@ class Scan:
         self._room = min(MOST_BYTES, room.f_bavail * room.f_frsize // 2)
 
     def whole(self, earlier: bytes = EMPTY) -> bytes:
-        """The tree of the whole workspace. Raises OSError where the root cannot be read, `Stopped`.
+        """The tree of the whole workspace. Raises OSError where the root cannot be read, `ScanStopped`.
 
         `earlier`: an earlier tree of the same order. What is watched in it stays watched and what is not stays so,
         whatever appears or goes meanwhile: a file that nobody touched must not look like a changed one. Only what is
@@ -126,7 +126,7 @@ class Scan:
 
     def only(self, base: bytes, paths: Iterable[bytes]) -> bytes:
         """The tree `base` with these paths updated to their current state."""
-        now: dict[bytes, Node | None] = {}
+        now: dict[bytes, TreeEntry | None] = {}
         for path in paths:
             node, known = self.node(path), at(self._store.tree, base, path)
             if node is not None and node.kind == "directory" and known is not None and known.kind == "directory":
@@ -134,7 +134,7 @@ class Scan:
             now[path] = node
         return with_paths(self._store.tree, self._store.keep_tree, base, now)
 
-    def node(self, path: bytes) -> Node | None:
+    def node(self, path: bytes) -> TreeEntry | None:
         """The current node of a path, a directory without its content; None where the path does not exist."""
         above, _, name = path.rpartition(b"/")
         try:
@@ -144,7 +144,7 @@ class Scan:
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
-                return Node("directory", stat.S_IMODE(status.st_mode), 0, EMPTY)
+                return TreeEntry("directory", stat.S_IMODE(status.st_mode), 0, EMPTY)
             if self._workspace.private.holds(status):
                 return None
             return self._leaf(directory, name, path, status)
@@ -155,8 +155,8 @@ class Scan:
 
     def _directory(self, fd: int, path: bytes, depth: int, earlier: Listing) -> bytes:
         if self._stop.is_set():
-            raise Stopped
-        listing: dict[bytes, Node] = {}
+            raise ScanStopped
+        listing: dict[bytes, TreeEntry] = {}
         for name, status in sorted(self._entries(fd, top=not path), key=itemgetter(0)):
             below = path + b"/" + name if path else name
             before = earlier.get(name)
@@ -191,8 +191,8 @@ class Scan:
                 continue
 
     def _node(
-        self, above: int, name: bytes, path: bytes, status: os.stat_result, depth: int, before: Node | None
-    ) -> Node | None:
+        self, above: int, name: bytes, path: bytes, status: os.stat_result, depth: int, before: TreeEntry | None
+    ) -> TreeEntry | None:
         if not stat.S_ISDIR(status.st_mode):
             return self._leaf(above, name, path, status)
         if depth >= MAX_DEPTH:
@@ -205,13 +205,15 @@ class Scan:
             return self._left_out(path, status, _why(error))
         try:
             earlier = self._store.tree(before.digest) if before is not None and before.kind == "directory" else {}
-            return Node("directory", stat.S_IMODE(status.st_mode), 0, self._directory(fd, path, depth + 1, earlier))
+            return TreeEntry(
+                "directory", stat.S_IMODE(status.st_mode), 0, self._directory(fd, path, depth + 1, earlier)
+            )
         except PermissionError as error:
             return self._left_out(path, status, _why(error))
         finally:
             os.close(fd)
 
-    def _leaf(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node | None:
+    def _leaf(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> TreeEntry | None:
         try:
             if placeholders.has_mode(status.st_mode):
                 return None
@@ -225,15 +227,15 @@ class Scan:
             return self._left_out(path, status, _why(error))
         return self._left_out(path, status, f"as {kind_of(status.st_mode)}")
 
-    def _link(self, above: int, name: bytes) -> Node:
+    def _link(self, above: int, name: bytes) -> TreeEntry:
         target = os.readlink(name, dir_fd=above)
         digest = digest_of(target)
         if not self._store.has(digest):
             self._store.keep(digest, [target])
         self.report.files += 1
-        return Node("link", 0, len(target), digest)
+        return TreeEntry("link", 0, len(target), digest)
 
-    def _file(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node:
+    def _file(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> TreeEntry:
         if status.st_size > LARGEST_FILE:
             return self._left_out(path, status, f"larger than {LARGEST_FILE:,} bytes")
         stamp, known = stamp_of(status), self._before.get(path)
@@ -249,7 +251,7 @@ class Scan:
         finally:
             os.close(fd)
 
-    def _read(self, fd: int, path: bytes, status: os.stat_result) -> Node:
+    def _read(self, fd: int, path: bytes, status: os.stat_result) -> TreeEntry:
         for _ in range(_TRIES):
             digest, size, first = _hashed(fd)
             if self._store.has(digest):
@@ -272,16 +274,16 @@ class Scan:
             self._seen[path] = (stamp_of(status), digest)
         return self._counted(status, size, digest)
 
-    def _counted(self, status: os.stat_result, size: int, digest: bytes) -> Node:
+    def _counted(self, status: os.stat_result, size: int, digest: bytes) -> TreeEntry:
         self.report.files += 1
         self.report.size += size
-        return Node("file", stat.S_IMODE(status.st_mode), size, digest)
+        return TreeEntry("file", stat.S_IMODE(status.st_mode), size, digest)
 
-    def _left_out(self, path: bytes, status: os.stat_result, why: str) -> Node:
+    def _left_out(self, path: bytes, status: os.stat_result, why: str) -> TreeEntry:
         is_directory = stat.S_ISDIR(status.st_mode)
         self.report.leave_out(path, why, is_directory=is_directory)
         mark = SHUT if is_directory else digest_of(stamp_of(status))
-        return Node("left_out", stat.S_IMODE(status.st_mode), status.st_size, mark)
+        return TreeEntry("left_out", stat.S_IMODE(status.st_mode), status.st_size, mark)
 
 
 def stamp_of(status: os.stat_result) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drone.checkpoints.tree import EMPTY, Node, digest_of, packed, unpacked
+from drone.checkpoints.tree import EMPTY, TreeEntry, digest_of, packed, unpacked
 from mcc.configuration.places import make_private_directory, private_opener
 
 PIECE = 4 << 20
@@ -136,12 +136,12 @@ class CheckpointStore:
     def keep_tree(self, digest: bytes, data: bytes) -> None:
         self._connection.execute("INSERT OR IGNORE INTO trees VALUES (?, ?)", (digest, data))
 
-    def keep_listing(self, listing: dict[bytes, Node]) -> bytes:
+    def keep_listing(self, listing: dict[bytes, TreeEntry]) -> bytes:
         data = packed(listing)
         self.keep_tree(digest := digest_of(data), data)
         return digest
 
-    def tree(self, digest: bytes) -> dict[bytes, Node]:
+    def tree(self, digest: bytes) -> dict[bytes, TreeEntry]:
         """The listing with this digest. Raises `StoreBroken` where it is not kept."""
         if digest == EMPTY:
             return {}

@@ -7,7 +7,7 @@ from typing import Literal
 
 from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.store import Checkpoint, CheckpointStore
-from drone.checkpoints.tree import Node, Trees, differences
+from drone.checkpoints.tree import TreeEntry, Trees, differences
 from drone.sandbox.protection.protected import GIT
 from mcc.contracts.changes import ChangedFile, CheckpointTaken
 
@@ -26,8 +26,8 @@ class PathChange:
     """A path before an order's calls and after them; None = it did not exist."""
 
     path: bytes
-    before: Node | None
-    after: Node | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
     @property
     def differs(self) -> bool:
@@ -124,7 +124,7 @@ def _diff(store: CheckpointStore, one: PathChange, source: PathChange | None) ->
     return file_diff(before, after, path)
 
 
-def _content(store: CheckpointStore, node: Node | None) -> bytes | str | None:
+def _content(store: CheckpointStore, node: TreeEntry | None) -> bytes | str | None:
     """The content of a file, None for no file; a sentence instead where the content cannot be shown."""
     if node is None or node.kind == "directory":
         return None

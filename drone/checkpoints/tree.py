@@ -14,7 +14,7 @@ _REMEMBERED = 128
 _HEAD = struct.Struct(">BIQ32sH")
 
 
-class Node(NamedTuple):
+class TreeEntry(NamedTuple):
     """An entry of a directory. `digest`: SHA-256 of a file's content, a link's target, or a directory's packed listing.
 
     `mode`: permission bits, 0 for links. `size` in bytes. For an entry that was left out, `digest` only shows whether
@@ -26,14 +26,14 @@ class Node(NamedTuple):
     size: int
     digest: bytes
 
-    def is_like(self, other: "Node | None") -> bool:
+    def is_like(self, other: "TreeEntry | None") -> bool:
         """Whether both are equal, the content of directories not compared."""
         if other is None or self.kind != other.kind or self.mode != other.mode:
             return False
         return self.kind == "directory" or self.digest == other.digest
 
 
-Listing = Mapping[bytes, Node]
+Listing = Mapping[bytes, TreeEntry]
 """The entries of one directory: name → node."""
 
 Trees = Callable[[bytes], Listing]
@@ -44,12 +44,12 @@ Keep = Callable[[bytes, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PathDifference:
     """A relative `path`, with `/` between its parts, that differs. None: it did not exist, or does not exist now."""
 
     path: bytes
-    before: Node | None
-    after: Node | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
 def packed(listing: Listing) -> bytes:
@@ -61,15 +61,15 @@ def packed(listing: Listing) -> bytes:
     return b"".join(parts)
 
 
-def unpacked(data: bytes) -> dict[bytes, Node]:
+def unpacked(data: bytes) -> dict[bytes, TreeEntry]:
     """The listing that was packed. Raises ValueError for data that is no packed listing."""
-    found: dict[bytes, Node] = {}
+    found: dict[bytes, TreeEntry] = {}
     at = 0
     try:
         while at < len(data):
             kind, mode, size, digest, length = _HEAD.unpack_from(data, at)
             at += _HEAD.size
-            found[data[at : at + length]] = Node(_KINDS[kind], mode, size, digest)
+            found[data[at : at + length]] = TreeEntry(_KINDS[kind], mode, size, digest)
             at += length
     except (struct.error, IndexError) as error:
         raise ValueError("a listing of a checkpoint is damaged") from error
@@ -92,7 +92,7 @@ def cached(trees: Trees) -> Trees:
     return lru_cache(_REMEMBERED)(trees)
 
 
-def at(trees: Trees, root: bytes, path: bytes) -> Node | None:
+def at(trees: Trees, root: bytes, path: bytes) -> TreeEntry | None:
     """The node at this path below the tree `root`; None where there is none."""
     here, node = root, None
     parts = path.split(b"/")
@@ -104,10 +104,10 @@ def at(trees: Trees, root: bytes, path: bytes) -> Node | None:
     return node
 
 
-def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, Node | None]) -> bytes:
+def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, TreeEntry | None]) -> bytes:
     """The digest of the tree `root` with these paths set to new nodes, None = removed; missing directories above are
     added."""
-    below: dict[bytes, dict[bytes, Node | None]] = {}
+    below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
     listing = dict(trees(root))
     for path, node in changed.items():
         name, slash, rest = path.partition(b"/")
@@ -122,33 +122,33 @@ def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, No
         if there is None or there.kind != "directory":
             if all(node is None for node in inner.values()):
                 continue
-            there = Node("directory", 0o755, 0, EMPTY)
+            there = TreeEntry("directory", 0o755, 0, EMPTY)
         listing[name] = there._replace(digest=with_paths(trees, keep, there.digest, inner))
     data = packed(listing)
     keep(digest := digest_of(data), data)
     return digest
 
 
-def differences(trees: Trees, before: bytes, after: bytes) -> Iterator[Difference]:
+def differences(trees: Trees, before: bytes, after: bytes) -> Iterator[PathDifference]:
     """The differences between two trees, in the order of the names, each directory before its content."""
     if before != after:
         yield from _between(trees(before), trees(after), trees, b"")
 
 
-def _between(before: Listing, after: Listing, trees: Trees, above: bytes) -> Iterator[Difference]:
+def _between(before: Listing, after: Listing, trees: Trees, above: bytes) -> Iterator[PathDifference]:
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old == new:
             continue
         path = above + name
         if old is None or not old.is_like(new):
-            yield Difference(path, old, new)
+            yield PathDifference(path, old, new)
         inner = [trees(one.digest) if one and one.kind == "directory" else {} for one in (old, new)]
         if inner[0] or inner[1]:
             yield from _between(inner[0], inner[1], trees, path + b"/")
 
 
-def entries(trees: Trees, root: bytes) -> Iterator[tuple[bytes, Node]]:
+def entries(trees: Trees, root: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
     """All nodes below a tree with their paths, each directory before its content."""
     for one in differences(trees, EMPTY, root):
         if one.after is not None:

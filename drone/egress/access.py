@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from drone.egress.plan import SECRET_PORTS, ConfiguredSecret, Grant, Plan, missing_for
+from drone.egress.plan import SECRET_PORTS, ConfiguredSecret, EgressGrant, EgressPlan, missing_for
 from drone.egress.secrets import Secret, Secrets
-from mcc.addresses import AddressRule, Endpoint, HostList, Refused, Resolve, endpoint_of
+from mcc.addresses import AddressRefused, AddressRule, Endpoint, HostList, Resolve, endpoint_of
 from mcc.addresses.rule import Dial, itself
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ MOST_DENIED = 20
 """Most denied hosts that are reported for one program."""
 
 
-def rule_of(plan: Plan, resolve: Resolve, dial: Dial = itself) -> AddressRule:
-    """The rule for addresses under this plan. Raises `Refused`."""
+def rule_of(plan: EgressPlan, resolve: Resolve, dial: Dial = itself) -> AddressRule:
+    """The rule for addresses under this plan. Raises `AddressRefused`."""
     own, private = map(endpoint_of, plan.own), map(endpoint_of, plan.allow_private)
     return AddressRule(resolve, own=own, allow_private=private, dial=dial)
 
@@ -25,7 +25,7 @@ def rule_of(plan: Plan, resolve: Resolve, dial: Dial = itself) -> AddressRule:
 class OrderAccess:
     """The access of one order: the hosts that it may reach, its own stand-ins, its own certificate authority."""
 
-    def __init__(self, plan: Plan, rule: AddressRule) -> None:
+    def __init__(self, plan: EgressPlan, rule: AddressRule) -> None:
         self.hosts = HostList(plan.allow)
         self.trusted = plan.trusted
         self.rule = rule
@@ -42,7 +42,7 @@ class OrderAccess:
         )
         self.authority = _authority(usable) if usable else None
         certificate = "" if self.authority is None else self.authority.certificate.decode()
-        self.grant = Grant(stand_ins, certificate, "; ".join(plan.problems))
+        self.grant = EgressGrant(stand_ins, certificate, "; ".join(plan.problems))
 
 
 def _authority(secrets: Sequence[ConfiguredSecret]) -> "Authority":
@@ -80,9 +80,9 @@ class ProgramAccess:
         can itself carry data out."""
         try:
             if not all(names.covers(endpoint) for names in self._lists):
-                raise Refused(f"{endpoint} is not allowed. {self._allowed_hosts()}")
+                raise AddressRefused(f"{endpoint} is not allowed. {self._allowed_hosts()}")
             return await self.order.rule.resolve(endpoint)
-        except Refused as error:
+        except AddressRefused as error:
             self.deny(str(endpoint))
             raise Denied(f"{error} Nothing was sent.") from error
 

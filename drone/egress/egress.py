@@ -13,7 +13,7 @@ from typing import Any
 import certifi
 
 from drone.egress.joiner import PORT
-from drone.egress.plan import MESSAGE_BYTES, Grant, Plan, decoded, encoded
+from drone.egress.plan import MESSAGE_BYTES, EgressGrant, EgressPlan, decoded, encoded
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.side_process import import_path
 from mcc.contracts.ids import fresh_id
@@ -53,11 +53,11 @@ class EgressError(OSError):
 class Egress:
     """Gives programs their network, by the operator's plan. Use on one event loop; close it."""
 
-    def __init__(self, plan: Plan, custody: Custody) -> None:
+    def __init__(self, plan: EgressPlan, custody: Custody) -> None:
         self._plan = plan
         self._custody = custody
         self._proxy: ProxyProcess | None = None
-        self._opened: dict[str, Grant] = {}
+        self._opened: dict[str, EgressGrant] = {}
         self._starting = asyncio.Lock()
 
     def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork | None":
@@ -70,7 +70,7 @@ class Egress:
         plan = replace(self._plan, allow=tuple(hosts), secrets=())
         return ProxiedNetwork(self, f"hosts {' '.join(hosts)}", plan, ())
 
-    async def open_order(self, name: str, plan: Plan) -> "tuple[ProxyProcess, Grant]":
+    async def open_order(self, name: str, plan: EgressPlan) -> "tuple[ProxyProcess, EgressGrant]":
         """The proxy, started if need be and told what this order may reach, and the order's grant. Raises
         `EgressError`."""
         async with self._starting:
@@ -79,7 +79,7 @@ class Egress:
                 self._proxy = await ProxyProcess.started(self._custody)
             if name not in self._opened:
                 request = {"do": "open", "order": name, "plan": plan.as_dict}
-                self._opened[name] = Grant(**(await self._proxy.ask(request))["given"])
+                self._opened[name] = EgressGrant(**(await self._proxy.ask(request))["given"])
             return self._proxy, self._opened[name]
 
     async def forget_order(self, order_id: str) -> None:
@@ -112,12 +112,12 @@ async def egress_for_order(egress: Egress | None, order_id: str) -> AsyncIterato
 class ProxiedNetwork:
     """The network of one program (`drone.sandbox.profile.Network`): only a proxy on its loopback interface."""
 
-    def __init__(self, egress: Egress, name: str, plan: Plan, only: Sequence[Sequence[str]]) -> None:
+    def __init__(self, egress: Egress, name: str, plan: EgressPlan, only: Sequence[Sequence[str]]) -> None:
         self._egress = egress
         self._name = name
         self._plan = plan
         self._proxy: ProxyProcess | None = None
-        self._grant = Grant()
+        self._grant = EgressGrant()
         self._only = [list(names) for names in only]
         self._access_id = fresh_id()
         self._denied: tuple[str, ...] = ()

@@ -15,14 +15,14 @@ from drone.egress.http1 import (
     PIECE,
     BadMessage,
     Framing,
-    Head,
+    MessageHead,
     chunk,
     read_body,
     read_request,
     read_response,
 )
 from drone.egress.secrets import Secrets
-from mcc.addresses import Endpoint, Refused, endpoint_of, url_of
+from mcc.addresses import AddressRefused, Endpoint, endpoint_of, url_of
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 300.0
@@ -46,7 +46,7 @@ class _Upstream:
         return is_open and (self.endpoint, self.secure) == (endpoint, secure)
 
 
-class Connection:
+class ClientConnection:
     """Serves one client until it is done. `trust`: the context that verifies servers, for an order with secrets."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Connection:
             except Denied as denied:
                 await self._refuse(403, str(denied))
                 return
-            except Refused as refused:
+            except AddressRefused as refused:
                 self._access.deny(target_text)
                 await self._refuse(400, str(refused))
                 return
@@ -97,9 +97,9 @@ class Connection:
             if not goes_on:
                 return
 
-    async def _connect(self, head: Head) -> None:
+    async def _connect(self, head: MessageHead) -> None:
         """Serve a CONNECT: terminate TLS when a secret is sent to this endpoint, otherwise open a tunnel. Raises
-        `Denied`, `Refused`."""
+        `Denied`, `AddressRefused`."""
         endpoint = endpoint_of(head.start_line[1].decode("latin-1"))
         order = self._access.order
         if order.authority is not None and order.secrets.for_host(endpoint):
@@ -118,7 +118,7 @@ class Connection:
         self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await self._writer.drain()
 
-    async def _exchange(self, head: Head, inside: Endpoint | None) -> bool:
+    async def _exchange(self, head: MessageHead, inside: Endpoint | None) -> bool:
         """Forward one request and its answer; answers whether the client may send another request."""
         method, target, version = head.start_line
         if inside is None:
@@ -202,7 +202,7 @@ class Connection:
             self._upstream = None
 
 
-def _checked_host(head: Head, endpoint: Endpoint) -> str:
+def _checked_host(head: MessageHead, endpoint: Endpoint) -> str:
     """The Host header, which must name the endpoint of the connection: otherwise another site served at the same
     address would get the secret. Raises `BadMessage`."""
     named = head.all_of(b"host")
@@ -211,7 +211,7 @@ def _checked_host(head: Head, endpoint: Endpoint) -> str:
     return named[0].decode("latin-1")
 
 
-def _request_head(head: Head, target: bytes, authority: str, secrets: Secrets) -> bytes:
+def _request_head(head: MessageHead, target: bytes, authority: str, secrets: Secrets) -> bytes:
     """The head that is sent to the server, with the secrets in place of their stand-ins."""
     headers = [(name, value) for name, value in head.end_to_end if name.lower() != b"host"]
     if secrets:
@@ -219,16 +219,18 @@ def _request_head(head: Head, target: bytes, authority: str, secrets: Secrets) -
         headers = [(name, value) for name, value in headers if name.lower() not in (b"accept-encoding", b"range")]
         headers.append((b"accept-encoding", b"identity"))
     all_headers = [(b"host", authority.encode("latin-1")), *secrets.substituted(headers), *_framing_headers(head)]
-    return Head((head.start_line[0], target, b"HTTP/1.1"), tuple(all_headers)).encoded()
+    return MessageHead((head.start_line[0], target, b"HTTP/1.1"), tuple(all_headers)).encoded()
 
 
-def _framing_headers(head: Head) -> Sequence[tuple[bytes, bytes]]:
+def _framing_headers(head: MessageHead) -> Sequence[tuple[bytes, bytes]]:
     if head.is_chunked:
         return [(b"transfer-encoding", b"chunked")]
     return [] if head.length is None else [(b"content-length", str(head.length).encode())]
 
 
-def _response_head(answer: Head, secrets: Secrets, framing: int | Framing, *, chunked: bool, stays: bool) -> bytes:
+def _response_head(
+    answer: MessageHead, secrets: Secrets, framing: int | Framing, *, chunked: bool, stays: bool
+) -> bytes:
     """The head that is sent to the client, without secrets. `stays`: the client may send another request."""
     headers = [*secrets.redacted(answer.end_to_end)]
     if secrets:
@@ -240,7 +242,7 @@ def _response_head(answer: Head, secrets: Secrets, framing: int | Framing, *, ch
         headers.append((b"content-length", str(answer.length or 0).encode()))
     headers.append((b"connection", b"keep-alive" if stays and (chunked or framing is Framing.NONE) else b"close"))
     reason = secrets.redacted([(b"", answer.start_line[2])])[0][1]
-    return Head((b"HTTP/1.1", answer.start_line[1], reason), tuple(headers)).encoded()
+    return MessageHead((b"HTTP/1.1", answer.start_line[1], reason), tuple(headers)).encoded()
 
 
 async def _send(pieces: AsyncIterator[bytes], writer: StreamWriter, *, chunked: bool) -> None:
@@ -260,7 +262,7 @@ async def _scrubbed(pieces: AsyncIterator[bytes], secrets: Secrets) -> AsyncIter
     yield scrubber.end()
 
 
-def _unpacked(answer: Head, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+def _unpacked(answer: MessageHead, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The uncompressed body: some servers compress it although the request asked for identity. Raises `BadMessage`."""
     coding = b",".join(answer.all_of(b"content-encoding")).strip().lower()
     if coding in (b"", b"identity"):

@@ -43,7 +43,7 @@ Length = int | Framing
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class MessageHead:
     """The start line in its three parts, and the headers in their order. Header names keep their case."""
 
     start_line: tuple[bytes, bytes, bytes]
@@ -102,7 +102,7 @@ class Head:
         return b"\r\n".join(lines)
 
 
-async def read_head(reader: StreamReader) -> Head | None:
+async def read_head(reader: StreamReader) -> MessageHead | None:
     """The next head; None where the peer has closed the connection. Raises `BadMessage`, `OSError`."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
@@ -118,10 +118,10 @@ async def read_head(reader: StreamReader) -> Head | None:
     parts = first.split(b" ", 2)
     if _is_spoilt(first) or len(parts) < 2 or not all(parts[:2]):
         raise BadMessage("the first line is not understood")
-    return Head((parts[0], parts[1], parts[2] if len(parts) > 2 else b""), tuple(map(_header, lines)))
+    return MessageHead((parts[0], parts[1], parts[2] if len(parts) > 2 else b""), tuple(map(_header, lines)))
 
 
-async def read_request(reader: StreamReader) -> Head | None:
+async def read_request(reader: StreamReader) -> MessageHead | None:
     """The head of the next request; None where the client has closed the connection. Raises `BadMessage`, `OSError`."""
     head = await read_head(reader)
     if head is not None:
@@ -131,7 +131,7 @@ async def read_request(reader: StreamReader) -> Head | None:
     return head
 
 
-async def read_response(reader: StreamReader) -> Head:
+async def read_response(reader: StreamReader) -> MessageHead:
     """The head of the final response, skipping interim ones (1xx). Raises `BadMessage`, `OSError`."""
     while True:
         head = await read_head(reader)

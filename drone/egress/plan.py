@@ -48,7 +48,7 @@ def missing_for(secrets: Sequence[ConfiguredSecret]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EgressPlan:
     """What the operator lets every order reach: the hosts in `allow`. `own` are MCC's own services; `trusted` are
     further certificate authorities of servers, as PEM. `names` have fixed addresses instead of a look-up; no
     configuration sets them."""
@@ -61,7 +61,7 @@ class Plan:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, message: Mapping[str, Any]) -> "Plan":
+    def of(cls, message: Mapping[str, Any]) -> "EgressPlan":
         secrets = tuple(ConfiguredSecret(**one) for one in message["secrets"])
         return cls(**{**message, "secrets": secrets})
 
@@ -90,7 +90,7 @@ def _is_allowed(host: str, allowed: HostList) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class EgressGrant:
     """What programs of an order get: the stand-ins by variable, and the certificate authority to trust as PEM, empty
     where no secret needs one. `problem`: the parts of the plan that do not work, and why."""
 

@@ -26,11 +26,11 @@ from typing import Any
 import certifi
 
 from drone.egress.access import OrderAccess, ProgramAccess, rule_of
-from drone.egress.forwarding import Connection
+from drone.egress.forwarding import ClientConnection
 from drone.egress.http1 import HEAD_BYTES
 from drone.egress.joiner import Joiner
-from drone.egress.plan import MESSAGE_BYTES, Plan, decoded, encoded
-from mcc.addresses import Refused, Resolve, look_up
+from drone.egress.plan import MESSAGE_BYTES, EgressPlan, decoded, encoded
+from mcc.addresses import AddressRefused, Resolve, look_up
 
 MOST_CONNECTIONS = 128
 """Simultaneous connections of one program."""
@@ -65,7 +65,7 @@ class Proxy:
     async def _answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         try:
             answer = await self._execute(message, descriptors)
-        except (OSError, Refused, KeyError, TypeError, ValueError) as error:
+        except (OSError, AddressRefused, KeyError, TypeError, ValueError) as error:
             answer = {"problem": str(error) or type(error).__name__}
         finally:
             for one in descriptors:
@@ -75,7 +75,7 @@ class Proxy:
     async def _execute(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> Mapping[str, Any]:
         match message["do"]:
             case "open":
-                return {"given": asdict(self._order(message["order"], Plan.of(message["plan"])).grant)}
+                return {"given": asdict(self._order(message["order"], EgressPlan.of(message["plan"])).grant)}
             case "attach":
                 await self._attach(message, descriptors[0])
             case "detach":
@@ -87,7 +87,7 @@ class Proxy:
                     await self._open.pop(name).shut()
         return {}
 
-    def _order(self, name: str, plan: Plan) -> OrderAccess:
+    def _order(self, name: str, plan: EgressPlan) -> OrderAccess:
         if name not in self._orders:
             self._orders[name] = OrderAccess(plan, rule_of(plan, _FixedNames(plan.names, self._resolve)))
         return self._orders[name]
@@ -144,7 +144,7 @@ class _Listener:
             return
         self._connections.add(task)
         try:
-            await Connection(self._access, self._trust, reader, writer).serve()
+            await ClientConnection(self._access, self._trust, reader, writer).serve()
         except asyncio.CancelledError:
             # Cancelled by `shut`. Re-raised, asyncio would log it as an error of the server.
             writer.transport.abort()

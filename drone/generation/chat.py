@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.generation.document_tools import DocumentTools, Editor, refused, spec_of
 from drone.generation.node_check import judge_open_functions
-from drone.generation.port import DocumentLost, Documents
+from drone.generation.port import DocumentLost, DocumentPort
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced
 from mcc.contracts.shape import now, to_json
@@ -17,7 +17,7 @@ from mcc.documents.instructions import component_described
 from mcc.documents.node import ROOT, Node
 from mcc.documents.prompts import describe
 from mcc.documents.staleness import assessed, pending_of, stale_because
-from mcc.documents.state import State, UnknownNode
+from mcc.documents.state import DocumentState, UnknownNode
 from mcc.documents.tools import READING, chat_tools
 from mcc.documents.views import walk_from
 
@@ -31,12 +31,12 @@ READ_NODES = 200
 """Most nodes in one answer of `read_document`."""
 
 
-async def open_chat(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
+async def open_chat(documents: DocumentPort, order_id: str) -> tuple["ChatTools", str]:
     """The tools of a chat about this document, and its summary for the prompt. Raises `DocumentLost`."""
     return ChatTools(documents, order_id), summary_of(documents.blueprint, await documents.state())
 
 
-def summary_of(blueprint: Blueprint, state: State) -> str:
+def summary_of(blueprint: Blueprint, state: DocumentState) -> str:
     """What a chat agent is told first: counts by status, and the first `MAX_NODES` nodes."""
     counts = assessed(blueprint, state).counts
     figures = ", ".join(f"{count:,} {name}" for name, count in counts.model_dump().items() if count)
@@ -52,7 +52,7 @@ def summary_of(blueprint: Blueprint, state: State) -> str:
     )
 
 
-def _line(blueprint: Blueprint, state: State, node: Node) -> str:
+def _line(blueprint: Blueprint, state: DocumentState, node: Node) -> str:
     status = assessed(blueprint, state).statuses[node.id]
     return f"{state.path(node)} ({status}): {describe(blueprint, state, node)}"
 
@@ -60,7 +60,7 @@ def _line(blueprint: Blueprint, state: State, node: Node) -> str:
 class ChatTools:
     """All visible commands, with the node as an argument, and `read_document` and `describe_component`."""
 
-    def __init__(self, documents: Documents, order_id: str) -> None:
+    def __init__(self, documents: DocumentPort, order_id: str) -> None:
         self._documents = documents
         self._order_id = order_id
         schemas = chat_tools(documents.blueprint)
@@ -74,7 +74,7 @@ class ChatTools:
     def specs(self) -> Sequence[ToolSpec]:
         return (*self._reading.values(), *self._commands.specs())
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         try:
             match call.name:
                 case "read_document":
@@ -86,13 +86,13 @@ class ChatTools:
         except DocumentLost as problem:
             return refused(f"{problem}")
 
-    async def _change(self, call: Call) -> Output:
+    async def _change(self, call: StartedCall) -> Output:
         output = await self._commands.call(call)
         if call.turn is not None and not output.is_error:
             await judge_open_functions(self._documents, call.turn.threads, call.origin, self._order_id)
         return output
 
-    def _read(self, state: State, arguments: Mapping[str, object]) -> Output:
+    def _read(self, state: DocumentState, arguments: Mapping[str, object]) -> Output:
         named, depth = arguments.get("node", ROOT), arguments.get("depth")
         if not isinstance(named, str):
             return refused("node must be a path or an id")
@@ -115,7 +115,7 @@ class ChatTools:
             return refused(f"{problem.args[0]}")
 
 
-def _node_json(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
+def _node_json(blueprint: Blueprint, state: DocumentState, node: Node) -> dict[str, object]:
     wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
     task: dict[str, object] = {
         "path": state.path(node),

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.agent.gates.gate import ATTEMPTS, DONE, Evidence, Verdict
+from drone.agent.gates.gate import ATTEMPTS, DONE, Evidence, GateVerdict
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.transcript import VALIDATE
 from mcc.contracts.documents import GateAnswer, RuleError
@@ -72,16 +72,16 @@ class DocumentGate:
     def specs(self) -> Sequence[ToolSpec]:
         return (_DONE, _VALIDATE)
 
-    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> GateVerdict:
         found = () if self.check_state is None else await self.check_state(evidence)
         summary = offered.get("summary")
-        return Verdict(
+        return GateVerdict(
             errors=tuple(map(in_words, found)),
             text=summary.strip()[:SUMMARY] if isinstance(summary, str) else "",
             listed=tuple(found),
         )
 
-    def answer(self, verdict: Verdict, said: str) -> str:
+    def answer(self, verdict: GateVerdict, said: str) -> str:
         """`said` is also the message of errors that no rule made: a check that broke, a call that was not checked."""
         if verdict.ok:
             return _json(GateAnswer(ok=True, errors=(), message="All rules hold."))

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
-from drone.generation.port import DocumentLost, Documents
+from drone.agent.turns.toolset import Output, StartedCall
+from drone.generation.port import DocumentLost, DocumentPort
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
 from mcc.rules.errors import did_you_mean
@@ -35,7 +35,7 @@ class Editor:
 class DocumentTools:
     """The commands of `schemas` as a tool set; a call that is run again is not applied again."""
 
-    def __init__(self, documents: Documents, schemas: Iterable[ToolSchema], editor: Editor) -> None:
+    def __init__(self, documents: DocumentPort, schemas: Iterable[ToolSchema], editor: Editor) -> None:
         self._documents = documents
         self._editor = editor
         self._specs = {schema.name: spec_of(schema) for schema in schemas}
@@ -43,7 +43,7 @@ class DocumentTools:
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         spec = self._specs.get(call.name)
         if spec is None:
             return refused(f"There is no tool {call.name[:200]}.")
@@ -54,7 +54,7 @@ class DocumentTools:
             commands = commands_of({**call.arguments, "command": call.name}, self._editor.node_id)
             author = self._editor.author(call.origin)
             change = await self._documents.dispatch(call.origin, commands, author, command_id_of(call.call_id))
-        except Refused as refusal:
+        except DispatchRefused as refusal:
             return refused(*refusal.sentences)
         except DocumentLost as problem:
             self._editor.on_lost(problem)

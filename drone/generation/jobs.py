@@ -13,7 +13,7 @@ from mcc.documents.commands import CHILDREN
 from mcc.documents.node import Node, Role
 from mcc.documents.prompts import frame_of
 from mcc.documents.staleness import assessed, pending_of
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 Part: TypeAlias = Role | Literal["outline"]
 """The agents of a node: for its metadata, for its values and children, or for its children only (outline)."""
@@ -25,7 +25,7 @@ STRUCTURE: tuple[Part, ...] = ("metadata", "outline")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class NodeJob:
     """One agent of one node. `agent` is the agent's name in its record, such as "course/lesson:metadata"."""
 
     node_id: str
@@ -37,7 +37,7 @@ class Job:
     generator_id: str
 
     @classmethod
-    def of(cls, blueprint: Blueprint, state: State, node_id: str, part: Part, generator_id: str) -> "Job":
+    def of(cls, blueprint: Blueprint, state: DocumentState, node_id: str, part: Part, generator_id: str) -> "NodeJob":
         node = state.nodes[node_id]
         agent = f"{blueprint.spec.blueprint}/{node.component}"
         return cls(
@@ -66,7 +66,7 @@ def record_of(generator_id: str, node_id: str, part: Part) -> str:
     return derived_id(generator_id, node_id, part)
 
 
-def due(blueprint: Blueprint, state: State, node_id: str, part: Part) -> bool:
+def due(blueprint: Blueprint, state: DocumentState, node_id: str, part: Part) -> bool:
     """Whether this agent of the node has work to do: its fields lack values or break rules, its prompt has changed, or
     the last run failed. Fields that people hold do not count. An outline is due while children are missing."""
     node = state.nodes[node_id]
@@ -89,7 +89,7 @@ def _is_held(node: Node, name: str) -> bool:
     return held is not None and held.held
 
 
-def _lacks_children(blueprint: Blueprint, state: State, node: Node) -> bool:
+def _lacks_children(blueprint: Blueprint, state: DocumentState, node: Node) -> bool:
     allowed = blueprint.component(node.component).spec.children
     if not allowed or _is_held(node, "children."):
         return False

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.parts import AgentParts, Hired
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Model
@@ -13,7 +13,7 @@ from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
 from drone.generation.node_agents import NodeAgentRequest
-from drone.generation.orchestrator import Orchestrator, Request
+from drone.generation.orchestrator import GenerationInput, Orchestrator
 from drone.generation.port import LiveDocument, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import Tool, toolset
@@ -24,7 +24,7 @@ from mcc.contracts.documents import Counts
 from mcc.contracts.generation import CONCURRENCY, LIMITS, Generation, OnFailure
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import ModelSettings, Outcome
+from mcc.contracts.order import ModelSettings, OrderOutcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.usage import Usage
 from mcc.documents.functions import Functions, functions_in
@@ -41,7 +41,7 @@ class GenerationReport:
     usage: Usage
     ok: bool
     error: str | None
-    outcome: Outcome
+    outcome: OrderOutcome
     journal: MemoryJournal
 
     @property
@@ -67,8 +67,8 @@ async def generate(
 
     All agents use `model`, also where their component names another. Reading tools that components name come from
     `tools`. `functions` are those that rules name: by name, or the modules to search; None = the document's own.
-    Pass the `journal` of an interrupted generation of this document to resume it. Raises `Exhausted` when this process
-    lacks resources; failures of agents are in the report.
+    Pass the `journal` of an interrupted generation of this document to resume it. Raises `ProcessExhausted` when this
+    process lacks resources; failures of agents are in the report.
     """
     journal = journal or MemoryJournal(fresh_id())
     asked = Generation(concurrency=concurrency, on_failure=on_failure, nodes=tuple(nodes))
@@ -76,7 +76,7 @@ async def generate(
     turn = Turn.begun(journal, Budget(limits), tree=Tree.of(journal.entries))
     documents = MemoryDocuments(document, turn.journal, _functions(document, functions))
     hire = _hiring(model, toolset(tools), limits)
-    generated = await Orchestrator(documents, turn, hire, Request(journal.order_id, asked, brief)).run()
+    generated = await Orchestrator(documents, turn, hire, GenerationInput(journal.order_id, asked, brief)).run()
     return _report(generated, journal)
 
 
@@ -112,6 +112,6 @@ def _hiring(model: Model, tools: ToolSet, limits: Limits) -> Callable[[NodeAgent
             missing=given.missing,
             owed=request.owed,
         )
-        return Agent(definition, model=model, tools=own, limits=limits, gate=request.gate, hired=hired)
+        return AgentRuntime(definition, model=model, tools=own, limits=limits, gate=request.gate, hired=hired)
 
     return hire

@@ -12,10 +12,10 @@ from drone.agent.subagents.children import run_child, take_spawn
 from drone.agent.turns.turn import Task, Turn
 from drone.generation.document_gate import DocumentGate
 from drone.generation.document_tools import DocumentTools, Editor
-from drone.generation.jobs import Job, Part, StampBasis
-from drone.generation.node_check import Checked, NodeCheck
+from drone.generation.jobs import NodeJob, Part, StampBasis
+from drone.generation.node_check import CheckedNode, NodeCheck
 from drone.generation.outline import outline_of
-from drone.generation.port import DocumentLost, Documents
+from drone.generation.port import DocumentLost, DocumentPort
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blueprints import MAX_TURNS, NodeAgent
 from mcc.contracts.documents import By
@@ -25,9 +25,9 @@ from mcc.contracts.limits import AgentLimits
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason
 from mcc.documents.briefs import Brief, brief_of
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import Judged, RunFailure, Settle
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 GENERATOR = "generator"
 """The agent name of the root record, which uses no model; the node agents' records are its children."""
@@ -57,7 +57,7 @@ class NodeAgents:
     """Runs the agents of one generation. `on_lost` is called when work on the document cannot continue; `redact`
     removes known secrets from prompts."""
 
-    documents: Documents
+    documents: DocumentPort
     turn: Turn
     hire: Hire
     order_id: str
@@ -67,7 +67,7 @@ class NodeAgents:
     """The stamp bases of running agents, by record id."""
     slow: set[str] = field(default_factory=set)
 
-    async def run(self, job: Job, state: State) -> Report:
+    async def run(self, job: NodeJob, state: DocumentState) -> Report:
         """Run the agent of the job to its end, resuming its record if there is one. `state` is the present one.
 
         Raises `CannotHire`, `SpawnsExceeded`, `DocumentLost`, `JournalError`.
@@ -90,7 +90,7 @@ class NodeAgents:
         take_spawn(self.turn, task)
         return (await run_child(agent, task, self.turn)).report
 
-    async def settle(self, job: Job, report: Report) -> None:
+    async def settle(self, job: NodeJob, report: Report) -> None:
         """Write stamp, verdicts and outcome of the run to the node. Repeating it changes nothing."""
         record = self.turn.tree.records[job.record_id]
         if job.part == "outline" and report.completed:
@@ -121,13 +121,13 @@ class NodeAgents:
             await self.documents.dispatch(
                 origin, [command], self.author(job, asked), derived_id(job.record_id, "settle")
             )
-        except Refused as refusal:
+        except DispatchRefused as refusal:
             if refusal.status != 404:
                 raise
         # Frees memory: the receipts are not needed any more, and a document has many nodes.
         record.receipts.clear()
 
-    def author(self, job: Job, asked: StampBasis) -> Author:
+    def author(self, job: NodeJob, asked: StampBasis) -> Author:
         return Author(
             by=AUTHORS[job.part],
             at=now(),
@@ -138,7 +138,7 @@ class NodeAgents:
             rules=asked.rules,
         )
 
-    def _brief(self, state: State, job: Job) -> Brief:
+    def _brief(self, state: DocumentState, job: NodeJob) -> Brief:
         brief = brief_of(self.documents.blueprint, state, job.node_id, job.role)
         return outline_of(brief) if job.part == "outline" else brief
 
@@ -149,7 +149,7 @@ class NodeAgents:
         kept = await self.turn.journal.kept(record.started.setup_digest)
         return None if kept is None else StampBasis.read(kept)
 
-    def _request(self, job: Job, brief: Brief, asked: StampBasis, check: NodeCheck) -> NodeAgentRequest:
+    def _request(self, job: NodeJob, brief: Brief, asked: StampBasis, check: NodeCheck) -> NodeAgentRequest:
         settings = self.documents.blueprint.component(job.component).settings
         gated = settings.validates is not False
         gate = DocumentGate(job.path, check.errors if gated else None)
@@ -158,7 +158,7 @@ class NodeAgents:
         return NodeAgentRequest(definition_of(job, brief, settings), own, gate, asked.as_json(gate.finish))
 
     async def _outcome(
-        self, job: Job, report: Report, record: RecordState
+        self, job: NodeJob, report: Report, record: RecordState
     ) -> tuple[RunFailure | None, tuple[Judged, ...]]:
         """The failure of the run, None for a pass, and the verdicts to keep with it."""
         evidence = Evidence(
@@ -175,7 +175,7 @@ class NodeAgents:
                 return None, await check.own_verdicts(evidence)
             checked = await check.check(evidence)
         except LookupError:
-            checked = Checked((), ())
+            checked = CheckedNode((), ())
         reason, message = reason_of(report), report.error or "The agent has not done its work."
         if reason == FailureReason.NOT_DONE and checked.errors:
             # An agent that gives up fails like one that used up its attempts: by the rules that are broken.
@@ -194,7 +194,7 @@ def reason_of(report: Report) -> str:
     return CANCELLED if reason is None or report.cause is Cause.CANCELLED else reason.value
 
 
-def definition_of(job: Job, brief: Brief, settings: NodeAgent) -> AgentDefinition:
+def definition_of(job: NodeJob, brief: Brief, settings: NodeAgent) -> AgentDefinition:
     """The definition of a node's agent by its component's settings; `tools` are groups of reading tools."""
     return AgentDefinition(
         name=job.component,

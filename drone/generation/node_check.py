@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import variables
-from drone.generation.jobs import Job, of_children
-from drone.generation.port import Documents
+from drone.generation.jobs import NodeJob, of_children
+from drone.generation.port import DocumentPort
 from drone.threads import OwnThreads
 from mcc.contracts.documents import RuleError
 from mcc.contracts.entry import Origin
@@ -17,8 +17,8 @@ from mcc.documents.change import Author
 from mcc.documents.commands import Judge, Judged
 from mcc.documents.component import CompiledComponent
 from mcc.documents.judging import Verdicts, errors_of, judge, judge_evidence, judge_functions
-from mcc.documents.node import Verdict
-from mcc.documents.state import State
+from mcc.documents.node import RuleVerdict
+from mcc.documents.state import DocumentState
 from mcc.rules.reads import READS, Reads
 
 LONG_SECONDS = 0.01
@@ -29,7 +29,7 @@ AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedNode:
     """`errors` are what the agent must fix; `verdicts` those of evidence and function rules, which a dispatch cannot
     judge by itself."""
 
@@ -41,8 +41,8 @@ class Checked:
 class NodeCheck:
     """Judges one node by all rules of its component, for the agent of `job`."""
 
-    documents: Documents
-    job: Job
+    documents: DocumentPort
+    job: NodeJob
     slow: set[str]
     """Components whose judging has taken long once: they are judged in a thread from then on. For the others, a thread
     would cost more than the judging."""
@@ -51,7 +51,7 @@ class NodeCheck:
         """The errors found now, in the form that a gate needs."""
         return (await self.check(evidence)).errors
 
-    async def check(self, evidence: Evidence) -> Checked:
+    async def check(self, evidence: Evidence) -> CheckedNode:
         """Judge all rules. Raises `DocumentLost`, `JournalError`, and LookupError when the node was removed."""
         state = await self._state()
         by_evidence, by_functions = await self._own_verdicts(state, evidence)
@@ -63,7 +63,7 @@ class NodeCheck:
         wrong += errors_of([replace(one, ok=False) for one in unasked], path, self.job.role)
         if self.job.part == "outline":
             wrong = [one for one in wrong if of_children(one["rule"])]
-        return Checked(tuple(RuleError(**one) for one in wrong), _judged(by_functions, by_evidence))
+        return CheckedNode(tuple(RuleError(**one) for one in wrong), _judged(by_functions, by_evidence))
 
     async def own_verdicts(self, evidence: Evidence) -> tuple[Judged, ...]:
         """Only the verdicts of evidence and function rules. Raises as `check` does."""
@@ -71,20 +71,20 @@ class NodeCheck:
         by_evidence, by_functions = await self._own_verdicts(state, evidence)
         return _judged(by_functions, by_evidence)
 
-    async def _state(self) -> State:
+    async def _state(self) -> DocumentState:
         state = await self.documents.state()
         if self.job.node_id not in state.nodes:
             raise LookupError(f"the node {self.job.path} has been taken out of the document")
         return state
 
-    async def _own_verdicts(self, state: State, evidence: Evidence) -> tuple[Verdicts, Verdicts]:
+    async def _own_verdicts(self, state: DocumentState, evidence: Evidence) -> tuple[Verdicts, Verdicts]:
         component = self.documents.blueprint.component(self.job.component)
         by_evidence = await self._by_evidence(state, component, evidence)
         return by_evidence, await self._by_functions(state, component, evidence.threads)
 
     async def _judge_timed(
-        self, state: State, by_functions: Verdicts, by_evidence: Verdicts, threads: OwnThreads
-    ) -> tuple[Verdict, ...]:
+        self, state: DocumentState, by_functions: Verdicts, by_evidence: Verdicts, threads: OwnThreads
+    ) -> tuple[RuleVerdict, ...]:
         if self.job.component in self.slow:
             return await threads.gate(self._judge, state, by_functions, by_evidence)
         began = time.thread_time()
@@ -93,17 +93,17 @@ class NodeCheck:
             self.slow.add(self.job.component)
         return verdicts
 
-    def _judge(self, state: State, by_functions: Verdicts, by_evidence: Verdicts) -> tuple[Verdict, ...]:
+    def _judge(self, state: DocumentState, by_functions: Verdicts, by_evidence: Verdicts) -> tuple[RuleVerdict, ...]:
         blueprint, node_id = self.documents.blueprint, self.job.node_id
         return judge(blueprint, state, node_id, functions=by_functions, evidence=by_evidence, version=state.version)
 
-    async def _by_evidence(self, state: State, component: CompiledComponent, evidence: Evidence) -> Verdicts:
+    async def _by_evidence(self, state: DocumentState, component: CompiledComponent, evidence: Evidence) -> Verdicts:
         if not _has(component, "evidence"):
             return {}
         whole = await evidence.whole_texts()
         return await evidence.threads.gate(self._by_receipts, state, evidence, tuple(evidence.passages(whole)))
 
-    def _by_receipts(self, state: State, evidence: Evidence, shown: Sequence[object]) -> Verdicts:
+    def _by_receipts(self, state: DocumentState, evidence: Evidence, shown: Sequence[object]) -> Verdicts:
         known = variables(None, evidence, ("receipts", READS), shown)  # type: ignore[arg-type]
         reads = known[READS]
         return judge_evidence(
@@ -117,7 +117,7 @@ class NodeCheck:
             version=state.version,
         )
 
-    async def _by_functions(self, state: State, component: CompiledComponent, threads: OwnThreads) -> Verdicts:
+    async def _by_functions(self, state: DocumentState, component: CompiledComponent, threads: OwnThreads) -> Verdicts:
         if not _has(component, "function"):
             return {}
         blueprint, functions = self.documents.blueprint, self.documents.functions
@@ -132,7 +132,7 @@ def _has(component: CompiledComponent, kind: str) -> bool:
     return component.validates and any(rule.kind == kind for rule in component.rules)
 
 
-async def judge_open_functions(documents: Documents, threads: OwnThreads, origin: Origin, order_id: str) -> None:
+async def judge_open_functions(documents: DocumentPort, threads: OwnThreads, origin: Origin, order_id: str) -> None:
     """Run the function rules of all nodes on which they have no verdict since the node or its descendants changed.
 
     A dispatch does not run functions, because they block. Raises `DocumentLost`, `JournalError`.
@@ -152,6 +152,8 @@ async def judge_open_functions(documents: Documents, threads: OwnThreads, origin
             await documents.dispatch(origin, [Judge(version=state.version, verdicts=known)], author, command_id)
 
 
-async def _function_verdicts(documents: Documents, state: State, id: str, threads: OwnThreads) -> tuple[Judged, ...]:
+async def _function_verdicts(
+    documents: DocumentPort, state: DocumentState, id: str, threads: OwnThreads
+) -> tuple[Judged, ...]:
     found = await threads.gate(judge_functions, documents.blueprint, state, id, documents.functions, state.version)
     return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for one in found.values() if one.ok is not None)

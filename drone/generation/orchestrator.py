@@ -13,13 +13,13 @@ from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, failu
 from drone.agent.spending.allowance import LAST_REPLY_TOKENS, OWN_CLOCK_SECONDS, headroom_output, headroom_seconds
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
 from drone.agent.turns.turn import Turn, wait_while_paused
-from drone.generation.jobs import STRUCTURE, WHOLE, Job, Part, due, functions_of, record_of
+from drone.generation.jobs import STRUCTURE, WHOLE, NodeJob, Part, due, functions_of, record_of
 from drone.generation.node_agents import Hire, NodeAgents
 from drone.generation.node_check import judge_open_functions
 from drone.generation.outline import NotApproved, OrderParked, Outline
-from drone.generation.port import DocumentLost, Documents
-from drone.generation.progress import Progress
-from drone.generation.results import Generated, Halt
+from drone.generation.port import DocumentLost, DocumentPort
+from drone.generation.progress import GenerationTracker
+from drone.generation.results import Generated, GenerationHalt
 from drone.generation.root_record import RootRecord, Selection
 from drone.threads import side_by_side
 from mcc.contracts.documents import Counts
@@ -31,14 +31,14 @@ from mcc.documents.change import Author
 from mcc.documents.commands import Instruct
 from mcc.documents.node import Stamp
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State, UnknownNode
+from mcc.documents.state import DocumentState, UnknownNode
 
 LOOK_AGAIN_SECONDS = 300.0
 """How long an order is parked before it is tried again on a drone that may have the functions of its rules."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GenerationInput:
     """What to generate, for which order. `brief` is the text for all agents; "" = keep the document's. `redact` removes
     known secrets from prompts."""
 
@@ -51,24 +51,24 @@ class Request:
 class Orchestrator:
     """One generation, new or resumed from what journal and document say."""
 
-    def __init__(self, documents: Documents, turn: Turn, hire: Hire, request: Request) -> None:
+    def __init__(self, documents: DocumentPort, turn: Turn, hire: Hire, request: GenerationInput) -> None:
         self._documents = documents
         self._turn = turn
         self._request = request
         self._root = RootRecord(turn, documents, root_record_id(request.order_id), request.asked, request.brief)
         self._agents = NodeAgents(documents, turn, hire, request.order_id, self._document_lost, request.redact)
-        self._progress = Progress(documents.blueprint, turn)
+        self._progress = GenerationTracker(documents.blueprint, turn)
         self._selection = Selection()
-        self._seen: State | None = None
+        self._seen: DocumentState | None = None
         self._at_work: set[str] = set()
         self._skipped = 0
         self._failed_outlines: list[str] = []
-        self._halted: Halt | None = None
+        self._halted: GenerationHalt | None = None
         self._scope: asyncio.Timeout | None = None
 
     async def run(self) -> Generated:
         """Run the generation to its end. Failures of agents and models are part of the result; raises only
-        `JournalError`, `Exhausted`, CancelledError, and `OrderParked` where the order must wait."""
+        `JournalError`, `ProcessExhausted`, CancelledError, and `OrderParked` where the order must wait."""
         try:
             if self._root.is_over:
                 return replace(await self._result(), halted=self._root.earlier_halt())
@@ -97,11 +97,11 @@ class Orchestrator:
                     )
         except UnknownNode as problem:
             self._selection = Selection(frozenset())
-            self._halt(Halt(FailureReason.INVALID, f"{problem}"))
+            self._halt(GenerationHalt(FailureReason.INVALID, f"{problem}"))
         except NotApproved as problem:
-            self._halt(Halt(None, f"{problem}"))
+            self._halt(GenerationHalt(None, f"{problem}"))
         except Stopped as stopped:
-            self._halt(Halt(None, f"{stopped}", cuts_off=True))
+            self._halt(GenerationHalt(None, f"{stopped}", cuts_off=True))
 
     async def _make_outline(self, control: AgentControl) -> None:
         """Make the structure and have it approved. Raises `OrderParked`, `NotApproved`."""
@@ -112,7 +112,7 @@ class Orchestrator:
             self._skipped = 0
             if self._failed_outlines and self._halted is None:
                 why = f"the outline of {self._failed_outlines[0]} was not made"
-                self._halt(Halt(FailureReason.GATE_FAILED, why))
+                self._halt(GenerationHalt(FailureReason.GATE_FAILED, why))
         if self._halted is None:
             await outline.approved()
 
@@ -120,7 +120,7 @@ class Orchestrator:
     async def _cancellable(self, control: AgentControl) -> AsyncIterator[None]:
         """Makes the work inside stop when people cancel the generation or the document is lost.
 
-        Raises `Ended` where people cancelled.
+        Raises `RunEnded` where people cancelled.
         """
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -146,7 +146,7 @@ class Orchestrator:
         """Park the order for a drone that has them, before anything is spent; halt where orders cannot be parked."""
         why = f"rules of the blueprint need functions that are not registered here: {names}"
         if not self._turn.idle.parks:
-            self._halt(Halt(FailureReason.INVALID, f"{why[0].upper()}{why[1:]}"))
+            self._halt(GenerationHalt(FailureReason.INVALID, f"{why[0].upper()}{why[1:]}"))
             return
         raise OrderParked(Block(WaitingReason.FUNCTION, why, now() + timedelta(seconds=LOOK_AGAIN_SECONDS)))
 
@@ -174,7 +174,7 @@ class Orchestrator:
         assert seen is not None
         if self._halted is not None or node_id not in seen.nodes:
             return False
-        job = Job.of(self._documents.blueprint, seen, node_id, part, self._root.id)
+        job = NodeJob.of(self._documents.blueprint, seen, node_id, part, self._root.id)
         record = self._turn.tree.begun(job.record_id)
         if record is not None and record.finished is not None:
             return await self._finish(job, record.report())  # its run ended under an earlier drone
@@ -192,11 +192,11 @@ class Orchestrator:
             # Still inside the slot, so that the next agent to get it sees the node settled or the halt.
             return report is not None and await self._finish(job, report)
 
-    def _is_due(self, state: State, job: Job) -> bool:
+    def _is_due(self, state: DocumentState, job: NodeJob) -> bool:
         selected = self._selection.has(state, job.node_id)
         return selected and due(self._documents.blueprint, state, job.node_id, job.part)
 
-    async def _run(self, job: Job, state: State) -> Report | None:
+    async def _run(self, job: NodeJob, state: DocumentState) -> Report | None:
         """Run the agent. Answers None where it could not start, which halts the generation."""
         since = self._progress.agent_started()
         self._at_work.add(job.record_id)
@@ -208,13 +208,13 @@ class Orchestrator:
         except SpawnsExceeded as reached:
             self._limit_reached("spawns", f"the limit spawns ({reached.allowed}) is reached")
         except CannotHire as problem:
-            self._halt(Halt(FailureReason.INVALID, f"{job.agent} cannot work here: {problem}"))
+            self._halt(GenerationHalt(FailureReason.INVALID, f"{job.agent} cannot work here: {problem}"))
         finally:
             self._at_work.discard(job.record_id)
             self._progress.agent_ended(since)
         return None
 
-    async def _finish(self, job: Job, report: Report) -> bool:
+    async def _finish(self, job: NodeJob, report: Report) -> bool:
         """Settle the node unless that was done. Answers whether the agents below it may work."""
         if report.cause is Cause.CANCELLED and self._halted is not None:
             # Cancelled by the halt: the node is not marked as failed, and is due again in the next generation.
@@ -233,7 +233,7 @@ class Orchestrator:
             self._fail_fast(job)
         return False
 
-    def _stamp(self, job: Job) -> Stamp | None:
+    def _stamp(self, job: NodeJob) -> Stamp | None:
         assert self._seen is not None
         node = self._seen.nodes.get(job.node_id)
         return None if node is None else node.stamps.get(job.role)
@@ -253,26 +253,26 @@ class Orchestrator:
 
     def _limit_reached(self, limit: str, message: str) -> None:
         """Halt: no further agent starts; running ones still get their last reply."""
-        self._halt(Halt(failure_reason(Cause.LIMIT, limit), message, limit))
+        self._halt(GenerationHalt(failure_reason(Cause.LIMIT, limit), message, limit))
 
-    def _fail_fast(self, job: Job) -> None:
+    def _fail_fast(self, job: NodeJob) -> None:
         """Halt, and cancel all running agents."""
         why = f"{job.path} failed, and the order asks to stop then"
-        self._halt(Halt(FailureReason.GATE_FAILED, why))
+        self._halt(GenerationHalt(FailureReason.GATE_FAILED, why))
         for record_id in self._at_work:
             self._turn.router.cancel(record_id, why)
 
     def _document_lost(self, problem: DocumentLost) -> None:
         """Halt and interrupt everything, because an agent found that the document is lost."""
-        self._halt(Halt(FailureReason.INVALID, f"{problem}", cuts_off=True))
+        self._halt(GenerationHalt(FailureReason.INVALID, f"{problem}", cuts_off=True))
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    def _halt(self, halt: Halt) -> None:
+    def _halt(self, halt: GenerationHalt) -> None:
         """Keep the reason for stopping; the first one counts."""
         self._halted = self._halted or halt
 
-    async def _state(self) -> State:
+    async def _state(self) -> DocumentState:
         self._seen = await self._documents.state()
         self._progress.update(self._seen)
         return self._seen
@@ -294,7 +294,7 @@ class Orchestrator:
 
     async def _end_without_document(self, problem: DocumentLost) -> Generated:
         """End the generation of a document that is lost."""
-        halt = self._halted or Halt(FailureReason.INVALID, f"{problem}", cuts_off=True)
+        halt = self._halted or GenerationHalt(FailureReason.INVALID, f"{problem}", cuts_off=True)
         generated = Generated(self._documents.id, 0, Counts(), 0, (), usage=self._turn.budget.spent, halted=halt)
         await self._root.end(generated, 0)
         return generated

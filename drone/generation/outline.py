@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from drone.agent.control.idle_watch import Block
 from drone.agent.turns.turn import Turn
-from drone.generation.port import Documents
+from drone.generation.port import DocumentPort
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested
@@ -14,7 +14,7 @@ from mcc.contracts.status import WaitingReason
 from mcc.documents.briefs import Brief
 from mcc.documents.change import Author
 from mcc.documents.commands import CHILDREN, Accept
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 TOOLS = frozenset({"add_child", "remove_child", "move_child"})
 ONLY = (
@@ -47,7 +47,7 @@ def outline_of(brief: Brief) -> Brief:
 class Outline:
     """Requests the approval of a structure, and holds the structure once approved."""
 
-    documents: Documents
+    documents: DocumentPort
     turn: Turn
     origin: Origin
     order_id: str
@@ -90,7 +90,7 @@ class Outline:
             raise NotApproved("The outline was not approved.")
         await self._hold(state)
 
-    async def _hold(self, state: State) -> None:
+    async def _hold(self, state: DocumentState) -> None:
         """Accept structure and metadata in a person's name, with what people changed until the approval."""
         commands = list(_acceptances(state))
         for begin in range(0, len(commands), AT_ONCE):
@@ -99,7 +99,7 @@ class Outline:
             await self.documents.dispatch(self.origin, commands[begin : begin + AT_ONCE], author, command_id)
 
 
-def _acceptances(state: State) -> Iterator[Accept]:
+def _acceptances(state: DocumentState) -> Iterator[Accept]:
     for node in state.walk():
         metadata = [
             f"metadata.{name}"

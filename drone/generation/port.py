@@ -11,7 +11,7 @@ from mcc.documents.change import Author, Change, Step, facts_of
 from mcc.documents.commands import AddChild, Command
 from mcc.documents.dispatching import dispatch
 from mcc.documents.functions import Functions
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 ADD_CHILD = AddChild.model_fields["command"].default
 
@@ -20,7 +20,7 @@ class DocumentLost(Exception):
     """The document was deleted or has another blueprint, so work on it cannot continue; the message is a sentence."""
 
 
-class Documents(Protocol):
+class DocumentPort(Protocol):
     """One document, which people and other orders may change at any time."""
 
     @property
@@ -33,18 +33,18 @@ class Documents(Protocol):
     def functions(self) -> Functions:
         """The rule functions that this process has, by name."""
 
-    async def state(self) -> State:
+    async def state(self) -> DocumentState:
         """The latest committed state. Raises `DocumentLost`, `JournalError`."""
 
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
         """Apply all commands or none, and write one `document.changed` per step under `origin`, in one transaction.
 
-        A `command_id` that was applied before changes nothing and writes no entry. Raises `Refused`, `DocumentLost`,
-        `JournalError`.
+        A `command_id` that was applied before changes nothing and writes no entry. Raises `DispatchRefused`,
+        `DocumentLost`, `JournalError`.
         """
 
 
-def repeated(state: State, steps: Sequence[Step]) -> Change:
+def repeated(state: DocumentState, steps: Sequence[Step]) -> Change:
     """The answer to a `command_id` that was applied before, in these steps: a change without new steps."""
     made = tuple(step.node for step in steps if step.command == ADD_CHILD)
     changed = tuple(dict.fromkeys(step.node for step in steps if step.command != ADD_CHILD))
@@ -61,7 +61,7 @@ class LiveDocument(Protocol):
     def functions(self) -> Functions: ...
 
     @property
-    def state(self) -> State: ...
+    def state(self) -> DocumentState: ...
 
     @property
     def history(self) -> Sequence[Step]: ...
@@ -86,7 +86,7 @@ class MemoryDocuments:
     def blueprint(self) -> Blueprint:
         return self._document.blueprint
 
-    async def state(self) -> State:
+    async def state(self) -> DocumentState:
         return self._document.state
 
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:

@@ -8,27 +8,27 @@ from drone.agent.turns.turn import Turn
 from mcc.contracts.wire import GenerationProgress
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 PAUSE_SECONDS = 0.25
 """Least time between two reports."""
 
 
-class Progress:
+class GenerationTracker:
     """The progress of one generation. `clock` answers monotonic seconds. For one event loop only."""
 
     def __init__(self, blueprint: Blueprint, turn: Turn, clock: Callable[[], float] = time.monotonic) -> None:
         self._blueprint = blueprint
         self._turn = turn
         self._clock = clock
-        self._state: State | None = None
+        self._state: DocumentState | None = None
         self._running = 0
         self._ended = 0
         self._seconds = 0.0
         self._reported_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def update(self, state: State) -> None:
+    def update(self, state: DocumentState) -> None:
         """Note the document's state, unless a later one is known."""
         if self._state is None or state.version >= self._state.version:
             self._state = state

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from mcc.contracts.documents import Counts, GenerateResult, NodeStatus
 from mcc.contracts.generation import OnFailure, Quorum
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 MAX_FAILURES = 5
 """Most failed nodes named in a sentence."""
@@ -20,7 +20,7 @@ WHY = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Halt:
+class GenerationHalt:
     """Why a generation stopped early. `reason` is the order's failure reason, None where a person stopped it; `message`
     is a sentence. `limit` is the order's limit that was reached. `cuts_off`: running agents were interrupted.
     """
@@ -54,12 +54,17 @@ class Generated:
     stale: int = 0
     left: int = 0
     usage: Usage = Usage()
-    halted: Halt | None = None
+    halted: GenerationHalt | None = None
     on_failure: OnFailure = "collect"
 
     @classmethod
     def of(
-        cls, blueprint: Blueprint, state: State, asked: Iterable[str], worked: Collection[str], on_failure: OnFailure
+        cls,
+        blueprint: Blueprint,
+        state: DocumentState,
+        asked: Iterable[str],
+        worked: Collection[str],
+        on_failure: OnFailure,
     ) -> "Generated":
         """`asked` are the ids of the existing nodes in question, parents before children; `worked` those of them that
         had an agent."""
@@ -126,16 +131,16 @@ class Generated:
         below = f" What is below was left: {_nodes(self.left)}." if self.left else ""
         return f"{len(self.failed)} of {_nodes(self.total)} {verb} not done: {'; '.join([*failures, *more])}.{below}"
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> OrderOutcome:
         """The outcome of the order."""
         result = self.result.model_dump(mode="json")
         if self.succeeded:
             detail = self.sentence if self.failed else None
-            return Outcome(
+            return OrderOutcome(
                 status=OrderStatus.SUCCEEDED, detail=detail, answer=self.sentence, result=result, accepted=True
             )
         reason = FailureReason.GATE_FAILED if self.halted is None else self.halted.reason
-        return Outcome(
+        return OrderOutcome(
             status=OrderStatus.CANCELLED if reason is None else OrderStatus.FAILED,
             reason=reason,
             detail=self.why,

@@ -10,8 +10,8 @@ from drone.agent.ports.report import Cause
 from drone.agent.spending.budget import Share
 from drone.agent.turns.turn import Turn, title_of
 from drone.generation.node_agents import GENERATOR
-from drone.generation.port import Documents
-from drone.generation.results import Generated, Halt
+from drone.generation.port import DocumentPort
+from drone.generation.results import Generated, GenerationHalt
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.entry import Origin
 from mcc.contracts.generation import Generation
@@ -20,7 +20,7 @@ from mcc.contracts.limits import AgentLimits, LimitChoice
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FailureReason
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 SKIPPED = "nodes_skipped"
 
@@ -34,7 +34,7 @@ class Selection:
     before: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, state: State, asked: Generation) -> "Selection":
+    def of(cls, state: DocumentState, asked: Generation) -> "Selection":
         """The selection for these paths in the present state. Raises `UnknownNode`."""
         if not asked.nodes:
             return cls()
@@ -43,7 +43,7 @@ class Selection:
         ids = frozenset(node.id for node in named)
         return cls(ids, frozenset(below) - ids)
 
-    def has(self, state: State, node_id: str) -> bool:
+    def has(self, state: DocumentState, node_id: str) -> bool:
         if self.named is None:
             return True
         one: str | None = node_id
@@ -57,7 +57,7 @@ class RootRecord:
     """Writes first and last entry of the record, each once, also where several drones work on it in turn."""
 
     turn: Turn
-    documents: Documents
+    documents: DocumentPort
     id: str
     asked: Generation
     brief: str
@@ -73,7 +73,7 @@ class RootRecord:
         with router.entered(self.origin) as control, self.turn.idle.moving(self.id, control.block):
             yield control
 
-    async def begin(self, state: State) -> Selection:
+    async def begin(self, state: DocumentState) -> Selection:
         """Write the first entry, unless an earlier drone did. Answers the selection made at that time.
 
         Raises `UnknownNode`.
@@ -121,13 +121,13 @@ class RootRecord:
         )
         await self.turn.journal.write(self.origin, *facts, finished)
 
-    def earlier_halt(self) -> Halt | None:
+    def earlier_halt(self) -> GenerationHalt | None:
         """Why the generation was halted by a limit, where the record has ended already."""
         record = self.turn.tree.begun(self.id)
         end = None if record is None else record.finished
         if end is None or end.limit is None:
             return None
-        return Halt(FailureReason.LIMIT_REACHED, end.error or "", limit=end.limit)
+        return GenerationHalt(FailureReason.LIMIT_REACHED, end.error or "", limit=end.limit)
 
     @property
     def is_over(self) -> bool:

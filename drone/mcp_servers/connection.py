@@ -34,11 +34,11 @@ class OpenConnection:
 Open: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenConnection]]
 
 
-class Unavailable(Exception):
+class ServerUnavailable(Exception):
     """The server cannot be reached; the message is a sentence that says why, and when the next attempt is made."""
 
 
-class Connection:
+class ServerConnection:
     """At most one session at a time, in a task of its own. Use on one event loop only.
 
     After a failed start or a broken session the next use reopens it at once; after further failures, only when a pause
@@ -72,7 +72,7 @@ class Connection:
 
     @asynccontextmanager
     async def used(self) -> AsyncIterator["ServerSession"]:
-        """The session, opened if necessary; it stays open while in use. Raises `Unavailable`."""
+        """The session, opened if necessary; it stays open while in use. Raises `ServerUnavailable`."""
         opened = await self._open_session()
         self._users += 1
         try:
@@ -107,7 +107,7 @@ class Connection:
             await self._end()
             if (left := self._not_before - self._clock()) > 0:
                 again = f"It is tried again in {left:.0f} s."
-                raise Unavailable(f"The MCP server {self._server} is not there: {self.problem}. {again}")
+                raise ServerUnavailable(f"The MCP server {self._server} is not there: {self.problem}. {again}")
             return await self._start()
 
     async def _start(self) -> OpenConnection:
@@ -128,7 +128,7 @@ class Connection:
             why = f"it did not answer within {self._start_seconds:g} s"
         await self._end(at_once=True)
         self._note_failure(why)
-        raise Unavailable(f"The MCP server {self._server} cannot be used: {why}.")
+        raise ServerUnavailable(f"The MCP server {self._server} cannot be used: {why}.")
 
     async def _run(self, ready: "asyncio.Future[OpenConnection]", closing: asyncio.Event) -> None:
         """Open the session, keep it until its end and close it, all in one task, as the SDK requires."""

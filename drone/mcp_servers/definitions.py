@@ -38,14 +38,14 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """The tools that a server offers: usable ones by name, and the problems of the others by name."""
 
     tools: Mapping[str, Definition] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def listing(server: str, config: McpServer, tools: Iterable[object]) -> Listing:
+def listing(server: str, config: McpServer, tools: Iterable[object]) -> ToolListing:
     """The definitions of `tools`, which are JSON as the server sent it, by the names that agents use.
 
     Each tool is judged by itself. One that is sent again with the same definition counts once.
@@ -67,7 +67,7 @@ def listing(server: str, config: McpServer, tools: Iterable[object]) -> Listing:
             continue
         if found.setdefault(name, made).digest != made.digest:
             problems.setdefault(name, "the server has two tools of this name; the first is used")
-    return Listing(found, problems)
+    return ToolListing(found, problems)
 
 
 def definition(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:

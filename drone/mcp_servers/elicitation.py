@@ -31,7 +31,7 @@ class NotAnswered(Exception):
     """The server needs an answer that it cannot get here; the message is the end of a sentence."""
 
 
-async def answered(requests: Mapping[str, Any], people: "People | None") -> types.InputResponses:
+async def answered(requests: Mapping[str, Any], people: "Elicitor | None") -> types.InputResponses:
     """The answers of people to a server's requests, by key. Raises `NotAnswered` for what people cannot be asked."""
     answers: types.InputResponses = {}
     for key, request in requests.items():
@@ -47,7 +47,7 @@ async def answered(requests: Mapping[str, Any], people: "People | None") -> type
     return answers
 
 
-class People:
+class Elicitor:
     """Asks people on behalf of a server, which each question names."""
 
     def __init__(self, server: str, ask: Ask) -> None:

@@ -8,7 +8,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from drone.mcp_servers.results import MOST_BYTES
-from mcc.addresses import AddressRule, Endpoint, Refused, host_of, is_loopback
+from mcc.addresses import AddressRefused, AddressRule, Endpoint, host_of, is_loopback
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 300.0
@@ -49,7 +49,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         try:
             endpoint = Endpoint(host_of(url.host), url.port or _PORTS[url.scheme])
             address = (await self._rule.resolve(endpoint))[0]
-        except Refused as refused:
+        except AddressRefused as refused:
             raise httpx2.ConnectError(str(refused), request=request) from refused
         return httpx2.Request(
             request.method,

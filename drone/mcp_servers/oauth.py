@@ -11,7 +11,7 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from drone.mcp_servers.server_state import Tokens
+from drone.mcp_servers.server_state import OAuthTokenStore
 from mcc.configuration.mcp_servers import OAuth
 from mcc.contracts.ids import fresh_id
 
@@ -104,7 +104,7 @@ class SharedOAuth(OAuthClientProvider):
 class ServerTokens:
     """The SDK's storage for one server: its tokens and its client registration, stored as one JSON object."""
 
-    def __init__(self, server: str, tokens: Tokens, config: OAuth, secret: str | None, learn: Learn) -> None:
+    def __init__(self, server: str, tokens: OAuthTokenStore, config: OAuth, secret: str | None, learn: Learn) -> None:
         self.server = server
         self.tokens = tokens
         self._config = config

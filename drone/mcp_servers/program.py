@@ -20,11 +20,11 @@ _KEPT_BYTES = 4_000
 _SHOWN = 500
 
 
-class CannotStart(Exception):
+class ProgramCannotStart(Exception):
     """The program cannot be started; the message says why and what to do."""
 
 
-class Program:
+class ServerProgram:
     """A program in the sandbox; it sees no workspace, only its own files and the paths that its configuration names."""
 
     def __init__(self, sandbox: Bubblewrap, config: McpServer, key: Callable[[str], str | None]) -> None:
@@ -34,7 +34,7 @@ class Program:
         self._key = key
 
     async def start(self, network: Network | None = None) -> "RunningProgram":
-        """Start the program. Raises `CannotStart` and OSError."""
+        """Start the program. Raises `ProgramCannotStart` and OSError."""
         assert self._config.command is not None
         program = _located(self._config.command[0])
         environment = {inside: required_variable(self._key, name) for inside, name in self._config.env.items()}
@@ -54,15 +54,15 @@ class Program:
             )
             if running.stdin is None or running.stdout is None:
                 ended = await running.wait()
-                raise CannotStart(_error_text(ended.stderr) or "it ended before anybody spoke to it")
+                raise ProgramCannotStart(_error_text(ended.stderr) or "it ended before anybody spoke to it")
             return RunningProgram(running, held.pop_all())
 
 
 def required_variable(key: Callable[[str], str | None], name: str) -> str:
-    """The value of a variable that `key` reads. Raises `CannotStart` if it is not set."""
+    """The value of a variable that `key` reads. Raises `ProgramCannotStart` if it is not set."""
     value = key(name)
     if value is None:
-        raise CannotStart(f"the variable {name} is not set for this drone")
+        raise ProgramCannotStart(f"the variable {name} is not set for this drone")
     return value
 
 
@@ -92,10 +92,10 @@ def _error_text(stderr: Captured) -> str:
 
 
 def _located(name: str) -> Path:
-    """The program's path. Raises `CannotStart`."""
+    """The program's path. Raises `ProgramCannotStart`."""
     found = shutil.which(name)
     if found is None:
-        raise CannotStart(
+        raise ProgramCannotStart(
             f"there is no program {name!r} on this machine, or it may not be run: install it, or name its whole path"
         )
     return Path(found)
@@ -139,10 +139,10 @@ def _in_system(path: Path) -> bool:
 
 
 def _opened(path: Path, held: ExitStack) -> int:
-    """A descriptor of the path, which `held` closes. Raises `CannotStart`."""
+    """A descriptor of the path, which `held` closes. Raises `ProgramCannotStart`."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
-        raise CannotStart(f"{path} cannot be shown to it: {error.strerror}") from error
+        raise ProgramCannotStart(f"{path} cannot be shown to it: {error.strerror}") from error
     held.callback(os.close, fd)
     return fd

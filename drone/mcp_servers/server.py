@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drone.agent.ports.messages import ToolSpec
-from drone.mcp_servers.connection import Connection, Unavailable
-from drone.mcp_servers.definitions import GROUP, Definition, Listing, listing, name_of
+from drone.mcp_servers.connection import ServerConnection, ServerUnavailable
+from drone.mcp_servers.definitions import GROUP, Definition, ToolListing, listing, name_of
 from drone.mcp_servers.results import output_of, reason_of
 from drone.mcp_servers.server_state import Pins
 from drone.tools.frame.capabilities import capability, tokens
@@ -20,7 +20,7 @@ from mcc.contracts.tool_tests import ToolTest, ToolTested
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from drone.mcp_servers.elicitation import People
+    from drone.mcp_servers.elicitation import Elicitor
     from drone.mcp_servers.session import Progress, ServerSession
 
 LISTED_SECONDS = 300.0
@@ -32,22 +32,22 @@ Redact = Callable[[Any], Any]
 """Returns JSON without known secrets."""
 
 
-class Refused(Exception):
+class McpCallRefused(Exception):
     """The call was not made or failed; the message is a sentence for the model."""
 
 
-class Lost(Refused):
+class Lost(McpCallRefused):
     """The call was sent, and no answer came that can be read: its effect is unknown."""
 
 
-class Server:
+class ConnectedServer:
     """One configured server. Use on one event loop."""
 
     def __init__(
         self,
         name: str,
         config: McpServer,
-        connection: Connection,
+        connection: ServerConnection,
         pins: Pins,
         redact: Redact,
         clock: Callable[[], float] = time.monotonic,
@@ -58,7 +58,7 @@ class Server:
         self._pins = pins
         self._redact = redact
         self._clock = clock
-        self._listing = Listing()
+        self._listing = ToolListing()
         self._approved: Mapping[str, str] = {}
         self._listed_with: ServerSession | None = None
         self._listed_at = float("-inf")
@@ -99,7 +99,7 @@ class Server:
                 await self._list(session)
         except Exception as error:
             self._listed_at = float("-inf")
-            why = self._connection.problem if isinstance(error, Unavailable) else await self._reason(error)
+            why = self._connection.problem if isinstance(error, ServerUnavailable) else await self._reason(error)
             problem = f"The MCP server {self.name} cannot be used: {why or error}."
             if problem != self.problem:
                 log.warning("%s", problem)
@@ -135,10 +135,10 @@ class Server:
         self,
         name: str,
         arguments: Mapping[str, Any],
-        people: "People | None" = None,
+        people: "Elicitor | None" = None,
         progress: "Progress | None" = None,
     ) -> "CallToolResult":
-        """Call a tool. Whatever the server does, this returns a result or raises `Refused`."""
+        """Call a tool. Whatever the server does, this returns a result or raises `McpCallRefused`."""
         from mcp.shared.exceptions import MCPError
 
         from drone.mcp_servers.elicitation import NotAnswered
@@ -153,17 +153,19 @@ class Server:
                 definition = self._approved_definition(name)
                 sent = True
                 return await session.call(definition.own_name, arguments, people, progress)
-        except Unavailable as unavailable:
-            raise Refused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
+        except ServerUnavailable as unavailable:
+            raise McpCallRefused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
         except (NotAnswered, TaskFailed) as error:
-            raise Refused(f"{name} brought nothing: {error}.") from error
+            raise McpCallRefused(f"{name} brought nothing: {error}.") from error
         except MCPError as error:
             reason = await self._reason(error)
             if is_closed(error):
                 self._connection.lost()
-            raise (Lost if sent and is_unanswered(error) else Refused)(f"{name} brought nothing: {reason}.") from error
+            raise (Lost if sent and is_unanswered(error) else McpCallRefused)(
+                f"{name} brought nothing: {reason}."
+            ) from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
-            kind = Lost if sent else Refused
+            kind = Lost if sent else McpCallRefused
             raise kind(f"{name} brought nothing: {await self._reason(error)}.") from error
 
     async def test(self, test: ToolTest) -> ToolTested:
@@ -184,7 +186,7 @@ class Server:
         name = tool if tool in self._listing.tools else name_of(self.name, tool)
         try:
             output = await output_of(await self.call(name, arguments), None)
-        except Refused as refused:
+        except McpCallRefused as refused:
             return {"problem": str(refused)}
         return {"content": output.content, "is_error": output.is_error}
 
@@ -218,12 +220,12 @@ class Server:
         return f"Its definition {what}: look at it, then mcc tools approve {self.name} {tool.own_name}."
 
     def _approved_definition(self, name: str) -> Definition:
-        """The definition of a tool that may be called. Raises `Refused`."""
+        """The definition of a tool that may be called. Raises `McpCallRefused`."""
         found = self._listing.tools.get(name)
         if found is None or not self.config.offers(found.own_name):
-            raise Refused(f"The MCP server {self.name} has no tool {name} any more. Go another way.")
+            raise McpCallRefused(f"The MCP server {self.name} has no tool {name} any more. Go another way.")
         if (why := self._why_unusable(found)) is not None:
-            raise Refused(f"{name} is off: a person must approve it first. {why}")
+            raise McpCallRefused(f"{name} is off: a person must approve it first. {why}")
         return found
 
     async def _reason(self, error: BaseException) -> str:

@@ -40,7 +40,7 @@ class StoredToken:
     version: int
 
 
-class Tokens(Protocol):
+class OAuthTokenStore(Protocol):
     """The OAuth tokens of servers, and the lock of the drone that refreshes one. Safe for several drones at once."""
 
     async def load(self, server: str) -> StoredToken | None: ...

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from drone.mcp_servers.connection import Connection, Open
-from drone.mcp_servers.server import Server
+from drone.mcp_servers.connection import Open, ServerConnection
+from drone.mcp_servers.server import ConnectedServer
 from drone.mcp_servers.server_state import MemoryPins, Pins
 from drone.mcp_servers.toolset import ServerTools
 from drone.mcp_servers.transports import load
@@ -35,7 +35,7 @@ class McpServers:
         self._configs = configs
         self._opening = opening
         self._redactor = redactor
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, ConnectedServer] = {}
         self._watching: asyncio.Task[None] | None = None
         self._reported: Sequence[Capability] = ()
         self.pin_by(pins or MemoryPins())
@@ -69,7 +69,7 @@ class McpServers:
     def capabilities(self) -> tuple[Capability, ...]:
         return tuple(tool for server in self._servers.values() for tool in server.capabilities())
 
-    def server(self, name: str) -> Server | None:
+    def server(self, name: str) -> ConnectedServer | None:
         return self._servers.get(name)
 
     async def test(self, test: ToolTest) -> ToolTested:
@@ -89,12 +89,12 @@ class McpServers:
             for server in self._servers.values():
                 group.create_task(server.close())
 
-    def _server(self, name: str, config: McpServer, pins: Pins) -> Server:
+    def _server(self, name: str, config: McpServer, pins: Pins) -> ConnectedServer:
         # A lambda, because the server that it notifies is only made with the connection.
-        connection = Connection(
+        connection = ServerConnection(
             name, self._opening(name, config, lambda: server.changed()), start_seconds=config.start_seconds
         )
-        server = Server(name, config, connection, pins, lambda tool: self._redactor().value(tool))
+        server = ConnectedServer(name, config, connection, pins, lambda tool: self._redactor().value(tool))
         return server
 
     async def _watch(self, changed: Callable[[], Awaitable[None]]) -> None:

@@ -14,7 +14,7 @@ from mcp.client.context import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from drone.mcp_servers.elicitation import NotAnswered, People, answered
+from drone.mcp_servers.elicitation import Elicitor, NotAnswered, answered
 from drone.mcp_servers.readable import UNREADABLE, ReadableDispatcher, tools_in
 from drone.mcp_servers.tasks import TASKS, TaskLost, TaskResult, claims, task_result
 from mcc import __version__
@@ -52,7 +52,7 @@ def is_unanswered(error: MCPError) -> bool:
     return error.error.message.startswith(_UNREADABLE)
 
 
-class Session(ClientSession):
+class McpSession(ClientSession):
     """The SDK's session, but results are not validated: patterns in a server's own schemas might take for ever."""
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
@@ -63,7 +63,7 @@ class Session(ClientSession):
 class ServerSession:
     """A session whose protocol version is negotiated."""
 
-    session: Session
+    session: McpSession
     elicitations: "ElicitationRouter"
 
     @property
@@ -87,14 +87,14 @@ class ServerSession:
         return found
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], people: People | None, report: Progress | None = None
+        self, name: str, arguments: Mapping[str, Any], people: Elicitor | None, report: Progress | None = None
     ) -> types.CallToolResult:
         """Call a tool, answering the server's questions. Raises `MCPError`, `NotAnswered`, `TaskFailed`, ValueError."""
         with self.elicitations.during_call(people):
             return await self._call_in_rounds(name, dict(arguments), people, report)
 
     async def _call_in_rounds(
-        self, name: str, arguments: dict[str, Any], people: People | None, report: Progress | None
+        self, name: str, arguments: dict[str, Any], people: Elicitor | None, report: Progress | None
     ) -> types.CallToolResult:
         answers: types.InputResponses | None = None
         state: str | None = None
@@ -151,10 +151,10 @@ class ElicitationRouter:
     """
 
     def __init__(self) -> None:
-        self._calls: list[People | None] = []
+        self._calls: list[Elicitor | None] = []
 
     @contextmanager
-    def during_call(self, people: People | None) -> Iterator[None]:
+    def during_call(self, people: Elicitor | None) -> Iterator[None]:
         """A call runs inside; `people` answer the questions that belong to it."""
         self._calls.append(people)
         try:
@@ -170,14 +170,14 @@ class ElicitationRouter:
         return await people.elicited(params)
 
 
-def session_over(streams: TransportStreams, elicitations: ElicitationRouter, changed: Callable[[], None]) -> Session:
+def session_over(streams: TransportStreams, elicitations: ElicitationRouter, changed: Callable[[], None]) -> McpSession:
     """A session over these streams; `changed` is called when the server reports that its tools changed."""
 
     async def received(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
-    return Session(
+    return McpSession(
         dispatcher=ReadableDispatcher(*streams),
         client_info=types.Implementation(name="mcc", version=__version__),
         message_handler=received,
@@ -187,7 +187,7 @@ def session_over(streams: TransportStreams, elicitations: ElicitationRouter, cha
     )
 
 
-async def negotiated(session: Session, elicitations: ElicitationRouter, *, legacy: bool = False) -> ServerSession:
+async def negotiated(session: McpSession, elicitations: ElicitationRouter, *, legacy: bool = False) -> ServerSession:
     """Negotiate a protocol version: the newest without a handshake, else an older one with it. Raises `MCPError`."""
     if legacy:
         await session.initialize()

@@ -24,7 +24,7 @@ _MOST_NOISE = 200
 log = logging.getLogger("drone.mcp")
 
 
-class Ended(Exception):
+class OutputEnded(Exception):
     """The program's output cannot be read any further; the message says why."""
 
 
@@ -64,7 +64,7 @@ class Pipe:
                     await self._pass_on(line, incoming)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             self.why = one_line(str(error), 200) or self.why
-        except Ended as error:
+        except OutputEnded as error:
             self.why = str(error)
         finally:
             self.gone.set()
@@ -82,7 +82,7 @@ class Pipe:
         await incoming.send(SessionMessage(message))
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        """The lines of the program's output. Raises `Ended` for a line of more than `most_bytes`."""
+        """The lines of the program's output. Raises `OutputEnded` for a line of more than `most_bytes`."""
         waiting: list[bytes] = []
         size = 0
         while chunk := await self._running.stdout.read(_CHUNK):
@@ -93,7 +93,7 @@ class Pipe:
             waiting.append(rest)
             size += len(rest)
             if size > self._most_bytes:
-                raise Ended(f"it said more than {self._most_bytes:,} bytes at once, which nobody reads")
+                raise OutputEnded(f"it said more than {self._most_bytes:,} bytes at once, which nobody reads")
 
     async def _send(self, outgoing: "anyio.abc.ObjectReceiveStream[SessionMessage]") -> None:
         try:

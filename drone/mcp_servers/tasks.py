@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from drone.mcp_servers.elicitation import People, answered
+from drone.mcp_servers.elicitation import Elicitor, answered
 from drone.mcp_servers.readable import readable_result
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -67,7 +67,7 @@ def claims() -> Mapping[str, tuple[ResultClaim[Any], ...]]:
 
 
 async def task_result(
-    session: ClientSession, task: TaskResult, people: People | None, progress: Callable[[str], None] | None
+    session: ClientSession, task: TaskResult, people: Elicitor | None, progress: Callable[[str], None] | None
 ) -> types.CallToolResult:
     """Wait for the end of a task and return its result; cancellation cancels the task, too.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from drone.agent.ports.journal import GrowingCall, TextDelta
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.mcp_servers.results import output_of
-from drone.mcp_servers.server import Lost, Refused, Server
+from drone.mcp_servers.server import ConnectedServer, Lost, McpCallRefused
 from drone.tools.asking import answered
 from drone.tools.frame.aftermath import Aftermath
 from drone.tools.frame.display_text import one_line
@@ -22,7 +22,7 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import now
 
 if TYPE_CHECKING:
-    from drone.mcp_servers.elicitation import People
+    from drone.mcp_servers.elicitation import Elicitor
 
 MAX_QUESTION = 4_000
 REPORT_SECONDS = 0.25
@@ -32,7 +32,7 @@ _LONGEST_LINE = 300
 class ProgressReporter:
     """Sends viewers the progress of a call, one line at most every `REPORT_SECONDS`."""
 
-    def __init__(self, call: Call, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, call: StartedCall, clock: Callable[[], float] = time.monotonic) -> None:
         self._call = call
         self._clock = clock
         self._sent_at = float("-inf")
@@ -55,7 +55,7 @@ _UNKNOWN = "It may or may not have had its effect: look whether it had, before y
 class ServerTools:
     """The tools that were usable when the order began or resumed; calls of tools that changed since are refused."""
 
-    def __init__(self, servers: Mapping[str, Server]) -> None:
+    def __init__(self, servers: Mapping[str, ConnectedServer]) -> None:
         self._servers = servers
         self._specs = tuple(spec for server in servers.values() for spec in server.specs())
         self._names = frozenset(spec.name for spec in self._specs)
@@ -64,14 +64,14 @@ class ServerTools:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if call.name not in self._names:
             return unknown_tool(call.name, self._names)
         server = self._servers[call.name.partition(SEPARATOR)[0]]
         try:
             people = _people(server.name, call)
             result = await server.call(call.name, call.arguments, people, ProgressReporter(call))
-        except Refused as refused:
+        except McpCallRefused as refused:
             # The message may quote the server, so it is untrusted like a result.
             if isinstance(refused, Lost) and call.name in self._changing:
                 return Output(f"{refused} {_UNKNOWN}", is_error=True, outcome=Outcome.OUTCOME_UNKNOWN)
@@ -81,9 +81,9 @@ class ServerTools:
         return after.told(output or await output_of(result, None))
 
 
-def _people(server: str, call: Call) -> "People | None":
+def _people(server: str, call: StartedCall) -> "Elicitor | None":
     """The people who answer a server's questions during this call, in the inbox, as for `ask_user`; None if none."""
-    from drone.mcp_servers.elicitation import People, Question
+    from drone.mcp_servers.elicitation import Elicitor, Question
 
     turn = call.turn
     if turn is None or not turn.inbox.people.reaches:
@@ -101,4 +101,4 @@ def _people(server: str, call: Call) -> "People | None":
         )
         return (await answered(turn, call.origin, asked)).answer
 
-    return People(server, ask)
+    return Elicitor(server, ask)

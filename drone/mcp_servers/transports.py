@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from drone.mcp_servers.connection import Open, OpenConnection
-from drone.mcp_servers.program import CannotStart, Program, required_variable
-from drone.mcp_servers.server_state import MemoryTokens, Tokens
+from drone.mcp_servers.program import ProgramCannotStart, ServerProgram, required_variable
+from drone.mcp_servers.server_state import MemoryTokens, OAuthTokenStore
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.profile import Network
 from drone.threads import in_thread
@@ -37,7 +37,7 @@ class Transports:
     key: Callable[[str], str | None]
     proxy: str | None = None
     network: Callable[[tuple[str, ...]], Network] | None = None
-    tokens: Tokens = field(default_factory=MemoryTokens)
+    tokens: OAuthTokenStore = field(default_factory=MemoryTokens)
     visit: "Visit | None" = None
     """Sends a person to log in; None: no person can log in now."""
     learn: Callable[[str], None] = lambda secret: None
@@ -55,18 +55,18 @@ class Transports:
 
     @asynccontextmanager
     async def _program(self, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[OpenConnection]:
-        """Start a program and open a session with it. Raises `CannotStart`, OSError, and the session's errors."""
+        """Start a program and open a session with it. Raises `ProgramCannotStart`, OSError, the session's errors."""
         problem = "bubblewrap is not installed" if self.sandbox is None else await in_thread(self.sandbox.problem)
         if self.sandbox is None or problem:
-            raise CannotStart(f"its program may only run in the sandbox, and there is none: {problem}")
+            raise ProgramCannotStart(f"its program may only run in the sandbox, and there is none: {problem}")
         if config.egress and self.network is None:
-            raise CannotStart(NO_EGRESS)
+            raise ProgramCannotStart(NO_EGRESS)
         _require_sdk()
         from drone.mcp_servers.session import ElicitationRouter, negotiated, session_over
         from drone.mcp_servers.stdio import Pipe
 
         network = self.network(config.egress) if config.egress and self.network else None
-        running = await Program(self.sandbox, config, self.key).start(network)
+        running = await ServerProgram(self.sandbox, config, self.key).start(network)
         pipe, elicitations = Pipe(running), ElicitationRouter()
 
         def why() -> str:
@@ -79,14 +79,14 @@ class Transports:
                 yield OpenConnection(opened, pipe.gone, why)
         except Exception as error:
             if pipe.gone.is_set():
-                raise CannotStart(why()) from error
+                raise ProgramCannotStart(why()) from error
             raise
 
     @asynccontextmanager
     async def _address(
         self, name: str, config: McpServer, changed: Callable[[], None]
     ) -> AsyncIterator[OpenConnection]:
-        """Open a session with a server at an address. Raises `CannotStart` and the session's errors."""
+        """Open a session with a server at an address. Raises `ProgramCannotStart` and the session's errors."""
         assert config.url is not None
         _require_sdk()
         import asyncio
@@ -103,7 +103,7 @@ class Transports:
             yield OpenConnection(opened, asyncio.Event(), lambda: "the connection ended")
 
     def _auth(self, name: str, config: McpServer) -> "httpx2.Auth | None":
-        """The authorization of requests to this server. Raises `CannotStart`."""
+        """The authorization of requests to this server. Raises `ProgramCannotStart`."""
         from drone.mcp_servers.http import Bearer
         from drone.mcp_servers.oauth import ServerTokens, SharedOAuth
 
@@ -127,8 +127,8 @@ async def load() -> None:
 
 
 def _require_sdk() -> None:
-    """Load the SDK. Raises `CannotStart` if it is not installed."""
+    """Load the SDK. Raises `ProgramCannotStart` if it is not installed."""
     try:
         import_module("drone.mcp_servers.session")
     except ImportError as error:
-        raise CannotStart(MISSING) from error
+        raise ProgramCannotStart(MISSING) from error

@@ -164,7 +164,7 @@ class TooLarge(ValueError):
     """One event exceeds `MAX_EVENT_BYTES`."""
 
 
-class EventStream:
+class EventStreamParser:
     """A server-sent events parser after the HTML standard: lines end with LF, CRLF or CR; comments and a leading BOM
     are skipped."""
 

@@ -10,7 +10,7 @@ from drone.agent.ports.model import Ask, Bill, ModelError, Reply, context_tokens
 from drone.agent.ports.report import describe_or_raise
 from drone.models.guards import UnknownModel
 from drone.models.registry import Models, Unusable
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from mcc.contracts.answers import CHECK_SECONDS, CONCURRENT_CHECKS, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
@@ -37,7 +37,7 @@ QUESTION = "Call the tool report_ready once, with ready set to true."
 Tell = Callable[[ModelCheck], Awaitable[None]]
 
 
-class Notes:
+class CheckNotes:
     """A listener that keeps what it hears as sentences, and the cost of tries that brought no reply."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ async def check(
     if not isinstance(model, Remote):
         note = "It answers inside the drone, so nothing was asked."
         return ModelCheck(name=name, model=model.name, key="none", notes=(note,))
-    notes, began = Notes(), clock()
+    notes, began = CheckNotes(), clock()
     try:
         reply = await model.ask(_question(model.endpoint, seconds), notes)
     except ModelError as error:
@@ -106,22 +106,22 @@ async def check(
     return ModelCheck.model_validate({**known, **_window(model), **found, "notes": tuple(notes.sentences)})
 
 
-def _question(endpoint: Endpoint, seconds: float) -> Ask:
+def _question(endpoint: ModelEndpoint, seconds: float) -> Ask:
     return endpoint.completed(
         Ask(SYSTEM, (UserMessage(QUESTION),), (READY,), max_output_tokens=_room(endpoint), seconds=seconds)
     )
 
 
-def _room(endpoint: Endpoint) -> int:
+def _room(endpoint: ModelEndpoint) -> int:
     return OUTPUT_TOKENS if endpoint.thinking in ("inherit", "off") else THINKING_TOKENS
 
 
-def _refused(endpoint: Endpoint, error: ModelError, notes: Notes) -> dict[str, object]:
+def _refused(endpoint: ModelEndpoint, error: ModelError, notes: CheckNotes) -> dict[str, object]:
     key = "refused" if endpoint.has_key else "missing"
     return {"problem": str(error), "usage": notes.bill.usage, "key": key if error.status == 401 else "unknown"}
 
 
-def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, object]:
+def _answered(endpoint: ModelEndpoint, reply: Reply, notes: CheckNotes) -> dict[str, object]:
     used = any(call.name == READY.name for call in reply.tool_calls)
     usage = notes.bill.with_reply(reply.usage)
     cut = reply.finish_reason == "length" and not used
@@ -141,7 +141,7 @@ def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, objec
     }
 
 
-def _caching(endpoint: Endpoint, reply: Reply) -> str | None:
+def _caching(endpoint: ModelEndpoint, reply: Reply) -> str | None:
     """Providers do not cache a prompt as short as this one, so usually only the price list can answer."""
     if reply.usage.cached_input_tokens or reply.usage.cache_write_tokens:
         return "seen"

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from drone.agent.ports.journal import DeltaKind, GrowingCall
 from drone.agent.ports.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
-from drone.models.prices import Price, Spent, estimated
+from drone.models.prices import Spent, TokenPrices, estimated
 from drone.models.tool_specs import agent_names, plain_name
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
 from mcc.contracts.shape import unchecked
@@ -174,7 +174,7 @@ class Collected:
                 case _:
                     yield part
 
-    def usage_if_interrupted(self, price: Price | None, request_bytes: int) -> Usage | None:
+    def usage_if_interrupted(self, price: TokenPrices | None, request_bytes: int) -> Usage | None:
         """Usage of a reply that will never be complete; None when nothing arrived and the provider reported no usage.
 
         Providers bill the tokens they streamed, but report the count only at the end of the stream. Without that end

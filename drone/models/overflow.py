@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from drone.agent.ports.model import ContextOverflow
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern, PatternMatch
 
 LEAST_TOKENS = 256
 MOST_TOKENS = 100_000_000
@@ -151,7 +151,7 @@ def _sentences(words: str) -> Iterator[str]:
     yield from filter(str.strip, _SENTENCE.split(plain))
 
 
-def _end_of_path(path: Found) -> str:
+def _end_of_path(path: PatternMatch) -> str:
     parts = [part for part in path.group().replace("[", ".").replace("]", "").split(".") if not part.isdigit()]
     if parts[-1] in _TEXTS:
         return "input"

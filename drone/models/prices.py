@@ -114,7 +114,7 @@ BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class TokenPrices:
     """US dollars per million tokens. A None field costs as much as plain input; `cache_write_1h` as much as
     `cache_write`.
 
@@ -126,9 +126,9 @@ class Price:
     cached: float | None = None
     cache_write: float | None = None
     cache_write_1h: float | None = None
-    above: tuple[tuple[int, "Price"], ...] = ()
+    above: tuple[tuple[int, "TokenPrices"], ...] = ()
 
-    def cost(self, tokens: "Tokens") -> float:
+    def cost(self, tokens: "TokenCounts") -> float:
         """Cost of one call in US dollars."""
         for more_than, price in reversed(self.above):
             if tokens.input > more_than:
@@ -142,7 +142,7 @@ class Price:
         return (taken + tokens.output * self.output) / TOKENS_PER_PRICE
 
 
-class Tokens(NamedTuple):
+class TokenCounts(NamedTuple):
     """Token counts of one call. `input` includes tokens read from a cache and written to one (`written`); `written_1h`
     is the part of `written` that is cached for an hour; `output` includes the thinking."""
 
@@ -153,7 +153,7 @@ class Tokens(NamedTuple):
     written_1h: int = 0
 
 
-FREE = Price(0.0, 0.0)
+FREE = TokenPrices(0.0, 0.0)
 """Price of models that run inside the drone: offline and scripted ones."""
 
 
@@ -173,7 +173,7 @@ def dollars(value: object) -> float | None:
 
 @dataclass(slots=True)
 class Spent:
-    """What the provider reported so far; None means nothing plausible. Token counts as in `Tokens`.
+    """What the provider reported so far; None means nothing plausible. Token counts as in `TokenCounts`.
 
     `cost_usd` is the provider's own figure. Unless it is 0, it takes precedence over any price known here.
     """
@@ -186,13 +186,13 @@ class Spent:
     reasoning: int = 0
     cost_usd: float | None = None
 
-    def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
+    def usage(self, price: TokenPrices | None, request_bytes: int, reply_characters: int) -> Usage:
         """The usage of one call. Unreported tokens are estimated at four bytes each, so that budgets still hold."""
         taken = estimated(request_bytes) if self.input is None else self.input
         given = estimated(reply_characters) if self.output is None else self.output
         cached = min(self.cached, taken)
         written = min(self.written, taken - cached)
-        tokens = Tokens(taken, given, cached, written, min(self.written_1h, written))
+        tokens = TokenCounts(taken, given, cached, written, min(self.written_1h, written))
         cost = self.cost_usd
         if not cost and price is not None:
             cost = price.cost(tokens)
@@ -224,7 +224,7 @@ FIELDS: Mapping[str, str] = {
 """Price fields of genai-prices, and our names for them."""
 
 
-def known_price(provider: str, model: str) -> Price | None:
+def known_price(provider: str, model: str) -> TokenPrices | None:
     """The price of this model at its provider's own address; None if no list has it."""
     try:
         from genai_prices import Usage, calc_price
@@ -266,15 +266,15 @@ def _rate_at(value: Any, start: int) -> Decimal:
     return found
 
 
-def _price(said: Mapping[str, Any] | None) -> Price | None:
+def _price(said: Mapping[str, Any] | None) -> TokenPrices | None:
     if said is None:
         return None
     plain = {name: value for name, value in said.items() if name in FIELDS.values()}
-    return Price(**plain, above=_above(said))
+    return TokenPrices(**plain, above=_above(said))
 
 
-def _above(said: Mapping[str, Any]) -> tuple[tuple[int, Price], ...]:
+def _above(said: Mapping[str, Any]) -> tuple[tuple[int, TokenPrices], ...]:
     return tuple(
-        (step["tokens"], Price(**{name: value for name, value in step.items() if name != "tokens"}))
+        (step["tokens"], TokenPrices(**{name: value for name, value in step.items() if name != "tokens"}))
         for step in said.get("above", ())
     )

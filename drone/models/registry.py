@@ -16,7 +16,7 @@ from drone.agent.ports.model import (
 )
 from drone.models.cache import CachedModel
 from drone.models.guards import LoopGuard, UnknownModel
-from drone.models.prices import Price, known_model, known_price, unsupported_level
+from drone.models.prices import TokenPrices, known_model, known_price, unsupported_level
 from drone.models.providers import (
     KeyCommand,
     address_problem,
@@ -32,7 +32,7 @@ from mcc.contracts.drones import Capability
 from mcc.rules.errors import close_matches
 
 if TYPE_CHECKING:
-    from drone.models.transport import Wire
+    from drone.models.transport import ModelWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Unusable:
 class Models:
     """The models of one drone. Each name gives one model, created on first use."""
 
-    def __init__(self, settings: Settings, *, wire: Wire | None = None) -> None:
+    def __init__(self, settings: Settings, *, wire: ModelWire | None = None) -> None:
         self._settings = settings
         self._wire = wire
         self._made: dict[str, Model] = {}
@@ -92,11 +92,11 @@ class Models:
         if self._wire is not None:
             await self._wire.aclose()
 
-    def _shared_wire(self) -> Wire:
+    def _shared_wire(self) -> ModelWire:
         if self._wire is None:
-            from drone.models.transport import Wire
+            from drone.models.transport import ModelWire
 
-            self._wire = Wire(proxy=self._settings.egress_proxy)
+            self._wire = ModelWire(proxy=self._settings.egress_proxy)
         return self._wire
 
     def _capability(self, name: str) -> Capability:
@@ -184,13 +184,13 @@ class Models:
         base_url: str,
         key: str,
         key_name: str,
-        price: Price | None,
+        price: TokenPrices | None,
     ) -> Model:
         from drone.models.dialects.forms import formats
-        from drone.models.remote import Endpoint, Remote, Timeouts
+        from drone.models.remote import ModelEndpoint, Remote, Timeouts
 
         row = known_model(known.name, config.model)
-        endpoint = Endpoint(
+        endpoint = ModelEndpoint(
             name=f"{known.name}/{config.model}",
             provider=provider_at(known.name, base_url),
             alias=alias,
@@ -246,11 +246,11 @@ def _needs_key(config: ModelConfig, base_url: str) -> bool:
     return bool(config.api_key_env) or (config.base_url is None and base_url.startswith("https://"))
 
 
-def _price(config: ModelConfig) -> Price | None:
+def _price(config: ModelConfig) -> TokenPrices | None:
     said = config.price
     if said is None:
         return None
-    return Price(said.input, said.output, said.cached, said.cache_write, said.cache_write_1h)
+    return TokenPrices(said.input, said.output, said.cached, said.cache_write, said.cache_write_1h)
 
 
 def _offline() -> Model:

@@ -15,7 +15,7 @@ from drone.agent.ports.model import Ask, ContextOverflow, Listener, ModelError, 
 from drone.models.body import (
     MAX_EVENT_BYTES,
     Event,
-    EventStream,
+    EventStreamParser,
     TooLarge,
     body_of,
     is_page,
@@ -25,11 +25,11 @@ from drone.models.body import (
 )
 from drone.models.collected import Collected
 from drone.models.failures import parsed, refused
-from drone.models.prices import UNKNOWN, KnownModel, Price
+from drone.models.prices import UNKNOWN, KnownModel, TokenPrices
 from drone.models.providers import KeyCommand, address_problem
 from drone.models.server_window import ServerWindow
-from drone.models.transport import Answer, Target, Unreachable, Wire
-from drone.models.window_questions import ELSEWHERE, QUESTIONS, Question
+from drone.models.transport import Answer, ModelWire, ProviderUnreachable, Target
+from drone.models.window_questions import ELSEWHERE, QUESTIONS, WindowQuestion
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking
 
@@ -61,7 +61,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """A model at a provider. `name` is `provider/model` as people know it, `model` the provider's own name for it.
 
     `provider` is its entry in `mcc.configuration.providers` and selects the differences from its wire form.
@@ -96,7 +96,7 @@ class Endpoint:
     temperature: float | None = None
     allow_http: bool = False
     proxy: str | None = None
-    price: Price | None = None
+    price: TokenPrices | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     cache_ttl: Literal["5m", "1h"] = "5m"
@@ -125,7 +125,7 @@ class Watchdog:
     A reply that is not streamed is bounded by its own time limit alone.
     """
 
-    def __init__(self, name: str, endpoint: Endpoint) -> None:
+    def __init__(self, name: str, endpoint: ModelEndpoint) -> None:
         self._name = name
         self._timeouts = endpoint.timeouts
         self._first = endpoint.timeouts.first_token_seconds if endpoint.stream else math.inf
@@ -147,7 +147,7 @@ class Watchdog:
         try:
             await self._scope.__aexit__(kind, error, trace)
         except TimeoutError as late:
-            raise Unreachable(f"{self._name} {self._said()}.", retryable=True) from late
+            raise ProviderUnreachable(f"{self._name} {self._said()}.", retryable=True) from late
 
     def _said(self) -> str:
         if self._begun:
@@ -171,7 +171,7 @@ class ReplyParser(Protocol):
         """The answer has ended."""
 
 
-class Format(Protocol):
+class WireFormat(Protocol):
     """What differs between wire formats."""
 
     def target(self, key: str) -> Target:
@@ -198,9 +198,9 @@ class Remote:
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        form: Format,
-        wire: Wire,
+        endpoint: ModelEndpoint,
+        form: WireFormat,
+        wire: ModelWire,
         *,
         asks_window: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -228,7 +228,7 @@ class Remote:
         return self._endpoint.name
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ModelEndpoint:
         """The model's configuration and known facts."""
         return self._endpoint
 
@@ -332,7 +332,7 @@ class Remote:
         return self._clock()
 
     async def _events(self, answer: Answer, parser: ReplyParser, listener: Listener, timer: Watchdog) -> float | None:
-        stream, collected = EventStream(), parser.collected
+        stream, collected = EventStreamParser(), parser.collected
         collected.streamed = True
         first_token_at: float | None = None
         try:
@@ -362,13 +362,13 @@ class Remote:
                 return
             parser.event(name, data)
 
-    async def _drain(self, answer: Answer, stream: EventStream, parser: ReplyParser) -> None:
+    async def _drain(self, answer: Answer, stream: EventStreamParser, parser: ReplyParser) -> None:
         """Read the rest of a complete reply's answer: usage may follow, and the connection becomes reusable."""
         try:
             async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._endpoint.timeouts.stall_seconds)):
                 async for piece in answer:
                     self._parse(stream.feed(piece), parser)
-        except (TimeoutError, Unreachable):
+        except (TimeoutError, ProviderUnreachable):
             return
 
     async def _whole(self, answer: Answer, limit: int) -> bytes:
@@ -387,7 +387,7 @@ class Remote:
         return refused(self._target.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
 
 
-def _questions(endpoint: Endpoint) -> tuple[Question, ...]:
+def _questions(endpoint: ModelEndpoint) -> tuple[WindowQuestion, ...]:
     """The questions about the context size; none if the user states it, or if a hosted service is known to have it."""
     if endpoint.context_tokens is not None:
         return ()

@@ -165,14 +165,14 @@ class ScriptProblem(ValueError):
     """The script cannot be used; the message says where and why."""
 
 
-class Call(Closed):
+class ScriptedCall(Closed):
     """`arguments` is the object, or the raw text that a model might send instead."""
 
     name: Text
     arguments: JsonObject | Text = Field(default_factory=dict)
 
 
-class Failure(Closed):
+class ScriptedFailure(Closed):
     message: Text
     retryable: bool = False
     retry_after: float | None = None
@@ -183,10 +183,10 @@ class Response(Closed):
     """One reply. An `error` given as plain text is not retryable."""
 
     text: Text = ""
-    tool_calls: tuple[Call, ...] = ()
+    tool_calls: tuple[ScriptedCall, ...] = ()
     thinking: Text = ""
     delay_seconds: Annotated[float, Field(ge=0)] = 0.0
-    error: Failure | Text | None = None
+    error: ScriptedFailure | Text | None = None
 
     def line(self) -> Line:
         calls = tuple(WantedCall(wanted.name, wanted.arguments) for wanted in self.tool_calls)
@@ -195,13 +195,13 @@ class Response(Closed):
     def _error(self) -> ModelError | None:
         if self.error is None:
             return None
-        failure = self.error if isinstance(self.error, Failure) else Failure(message=self.error)
+        failure = self.error if isinstance(self.error, ScriptedFailure) else ScriptedFailure(message=self.error)
         return ModelError(
             failure.message, retryable=failure.retryable, retry_after=failure.retry_after, status=failure.status
         )
 
 
-class Rule(Closed):
+class ScriptedRule(Closed):
     """Replies to a prompt (or system prompt) that contains `match` as plain text or matches it as a regular expression
     (RE2)."""
 
@@ -225,7 +225,7 @@ class Script(Closed):
     asks, so every process gives the same replies. A last reply without tool calls is repeated.
     """
 
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    rules: Annotated[tuple[ScriptedRule, ...], Field(min_length=1)]
 
     def __call__(self, ask: Ask) -> Line:
         rule, rounds = self._applying(ask)
@@ -233,7 +233,7 @@ class Script(Closed):
             return Line(error=ModelError("No rule of the script matches this ask; add one whose match is empty."))
         return _of(rule.replies, rounds)
 
-    def _applying(self, ask: Ask) -> tuple[Rule | None, int]:
+    def _applying(self, ask: Ask) -> tuple[ScriptedRule | None, int]:
         rounds = 0
         for message in reversed(ask.messages):
             if isinstance(message, AssistantMessage):
@@ -242,7 +242,7 @@ class Script(Closed):
                 return rule, rounds
         return self._first(ask.system), rounds
 
-    def _first(self, text: str) -> Rule | None:
+    def _first(self, text: str) -> ScriptedRule | None:
         return next((rule for rule in self.rules if rule.matches(text)), None)
 
 

@@ -10,8 +10,8 @@ from drone.agent.ports.model import ModelError
 from drone.models.body import body_of
 from drone.models.json_text import read, write
 from drone.models.overflow import plausible_window
-from drone.models.transport import Target, Wire
-from drone.models.window_questions import Question
+from drone.models.transport import ModelWire, Target
+from drone.models.window_questions import WindowQuestion
 
 MOST_TRIES = 3
 """Calls that carry the question along before the server is given up on."""
@@ -27,7 +27,7 @@ class ServerWindow:
     """The context size of one model. The server is asked while a call is running whose answer has begun, since by then
     the model is loaded."""
 
-    def __init__(self, questions: tuple[Question, ...], base_url: str, model: str, wire: Wire) -> None:
+    def __init__(self, questions: tuple[WindowQuestion, ...], base_url: str, model: str, wire: ModelWire) -> None:
         self.tokens: int | None = None
         self._questions = questions
         self._base_url = base_url
@@ -70,7 +70,7 @@ class ServerWindow:
             if self.tokens is not None:
                 return
 
-    async def _answer(self, question: Question, target: Target) -> object:
+    async def _answer(self, question: WindowQuestion, target: Target) -> object:
         parts = urlsplit(self._base_url)
         path = question.path.format(model=quote(self._model, safe=""))
         root = f"{parts.scheme}://{parts.netloc}"

@@ -27,7 +27,7 @@ MAX_UNPACKED_BYTES = 16 * 1024 * 1024
 _NOT_HERE = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, aiohttp.ClientError, OSError)
 
 
-class Unreachable(ModelError):
+class ProviderUnreachable(ModelError):
     """The connection could not be made, was silent or broke; the provider itself said nothing."""
 
 
@@ -248,7 +248,7 @@ class _Request(aiohttp.ClientRequest):
         return response
 
 
-class Wire:
+class ModelWire:
     """One session per process, shared by all models. `transport` replaces it in tests and is not closed here.
 
     `proxy` is the address of an HTTP proxy for all https requests. They use CONNECT, so the proxy sees the provider's
@@ -367,7 +367,7 @@ def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
         return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")
-    return Unreachable(f"{name} {_what_happened(cause, at)}.", retryable=True)
+    return ProviderUnreachable(f"{name} {_what_happened(cause, at)}.", retryable=True)
 
 
 def _what_happened(cause: BaseException, at: str) -> str:

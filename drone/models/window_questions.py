@@ -9,7 +9,7 @@ Reading: TypeAlias = Callable[[object, str], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WindowQuestion:
     """`path` is relative to the base_url, or to the server's root if it begins with a slash; {model} in it stands for
     the model's name. `posted`: the name is sent in the body instead."""
 
@@ -57,16 +57,16 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-ELSEWHERE = (Question("models", _from_list("max_model_len", "context_length", "context_window")),)
+ELSEWHERE = (WindowQuestion("models", _from_list("max_model_len", "context_length", "context_window")),)
 """For servers of which only the chat completions interface is known."""
 
-QUESTIONS: Mapping[str, tuple[Question, ...]] = {
-    "vllm": (Question("models", _from_list("max_model_len")),),
-    "llamacpp": (Question("/props?model={model}&autoload=false", _slot_size),),
-    "lmstudio": (Question("/api/v0/models", _from_list("loaded_context_length")),),
+QUESTIONS: Mapping[str, tuple[WindowQuestion, ...]] = {
+    "vllm": (WindowQuestion("models", _from_list("max_model_len")),),
+    "llamacpp": (WindowQuestion("/props?model={model}&autoload=false", _slot_size),),
+    "lmstudio": (WindowQuestion("/api/v0/models", _from_list("loaded_context_length")),),
     "ollama": (
-        Question("/api/ps", _from_list("context_length")),
-        Question("/api/show", _model_file_size, posted=True),
+        WindowQuestion("/api/ps", _from_list("context_length")),
+        WindowQuestion("/api/show", _model_file_size, posted=True),
     ),
 }
 """By provider. Only the size configured on the server counts, not what the model itself would support."""

@@ -12,23 +12,23 @@ from dataclasses import replace
 from typing import Unpack
 
 from drone.sandbox import seccomp
-from drone.sandbox.child import Bounds, Ended, FirstProcess, Launch, Leash, StartedProgram, run, to_the_end
+from drone.sandbox.child import Bounds, EndedProgram, FirstProcess, Launch, Leash, StartedProgram, run, to_the_end
 from drone.sandbox.command import (
-    Call,
     CallOptions,
-    Command,
     CommandLine,
     Preparation,
+    ProgramCall,
+    SandboxCommand,
     SandboxProgram,
     inspect_mounts,
     restore_protected,
 )
 from drone.sandbox.custody import Custody
-from drone.sandbox.limits import DEFAULT, Limits
+from drone.sandbox.limits import DEFAULT, ProgramLimits
 from drone.sandbox.meter import Meter, Metered
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import PATH, WORKSPACE, Mount, Profile
-from drone.sandbox.protection.guard import FIXED, Guard
+from drone.sandbox.protection.guard import FIXED, PathGuard
 from drone.sandbox.protection.placeholders import Placeholders
 from drone.sandbox.protection.protected import Protected
 from mcc.processors import PROCESSORS
@@ -47,17 +47,17 @@ class Running:
     the pipe is full.
     """
 
-    def __init__(self, ended: asyncio.Task[Ended], begun: StartedProgram | None) -> None:
+    def __init__(self, ended: asyncio.Task[EndedProgram], begun: StartedProgram | None) -> None:
         self._ended = ended
         self._begun = begun
         self.stdin = begun.stdin if begun else None
         self.stdout = begun.stdout if begun else None
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> EndedProgram:
         """Wait for its end. Cancelling the wait leaves the program running."""
         return await asyncio.shield(self._ended)
 
-    async def kill(self) -> Ended:
+    async def kill(self) -> EndedProgram:
         """Kill it with all its processes, unless it has ended, and wait until they are gone."""
         if self._begun is not None and not self._ended.done():
             self._begun.kill()
@@ -114,7 +114,7 @@ class Bubblewrap:
         custody: Custody | None = None,
         *,
         by_descriptor: bool = True,
-        limits: Limits = DEFAULT,
+        limits: ProgramLimits = DEFAULT,
         protected: Protected = FIXED,
     ) -> None:
         """`by_descriptor`: this bubblewrap mounts the workspace by its descriptor. An older one mounts it by path, and
@@ -125,11 +125,11 @@ class Bubblewrap:
         self._placeholders = Placeholders()
         self._sandbox_program = SandboxProgram(program, limits, by_descriptor)
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
-        self._background: set[asyncio.Task[Ended]] = set()
+        self._background: set[asyncio.Task[EndedProgram]] = set()
 
     @classmethod
     def found(
-        cls, path: str | None = None, limits: Limits = DEFAULT, protected: Protected = FIXED
+        cls, path: str | None = None, limits: ProgramLimits = DEFAULT, protected: Protected = FIXED
     ) -> "Bubblewrap | None":
         """The `bwrap` on `path` (colon-separated, None = the environment's PATH); None where it is not installed."""
         program = shutil.which("bwrap", path=path)
@@ -146,14 +146,14 @@ class Bubblewrap:
         merged: bool = False,
         on_output: Callable[[bytes], None] | None = None,
         **options: Unpack[CallOptions],
-    ) -> Ended:
-        """Run `argv` to its end, as `Call` describes. Raises OSError when bubblewrap cannot be started.
+    ) -> EndedProgram:
+        """Run `argv` to its end, as `ProgramCall` describes. Raises OSError when bubblewrap cannot be started.
 
         `merged`: stdout and stderr interleaved, as `stdout`. `on_output` is called with each piece of the output.
         """
         async with self._slots.taken(workspace.fd):
             return await self._run(
-                Call(argv, workspace, bounds, **options), Launch((), merged=merged, on_output=on_output)
+                ProgramCall(argv, workspace, bounds, **options), Launch((), merged=merged, on_output=on_output)
             )
 
     async def start(
@@ -173,7 +173,7 @@ class Bubblewrap:
         `stdin`: the program's input and output are streams for the caller; its output is then neither kept nor passed
         to `on_output`.
         """
-        call = Call(argv, workspace, bounds, **options)
+        call = ProgramCall(argv, workspace, bounds, **options)
         begun: asyncio.Future[StartedProgram] = asyncio.get_running_loop().create_future()
         ended = asyncio.create_task(self._run(call, Launch((), piped=stdin, merged=merged, on_output=on_output), begun))
         self._background.add(ended)
@@ -188,14 +188,16 @@ class Bubblewrap:
             ended.result()
         return Running(ended, begun.result() if begun.done() else None)
 
-    async def _run(self, call: Call, launch: Launch, begun: "asyncio.Future[StartedProgram] | None" = None) -> Ended:
+    async def _run(
+        self, call: ProgramCall, launch: Launch, begun: "asyncio.Future[StartedProgram] | None" = None
+    ) -> EndedProgram:
         """Run one call: set up guard, leash, command line and meter, and tear them down in every case."""
         if call.workspace.is_gone:
             raise OSError(errno.ENOENT, "the directory that it would run in was deleted")
         if call.profile.egress is not None:
             await call.profile.egress.prepare()
-        guard = Guard(self.protected, self._placeholders, by_descriptor=self._sandbox_program.by_descriptor)
-        ended: Ended | None = None
+        guard = PathGuard(self.protected, self._placeholders, by_descriptor=self._sandbox_program.by_descriptor)
+        ended: EndedProgram | None = None
         undone: tuple[str, ...] = ()
         unfinished: list[str] = []
         try:
@@ -236,15 +238,15 @@ class Bubblewrap:
         """Limits of each process (`RLIMIT_…`)."""
         return self.limits.of_each(together=self.meter.holds("memory"))
 
-    def _command(self, call: Call, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
-        return Command(self._sandbox_program, call, prepared, leash)
+    def _command(self, call: ProgramCall, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
+        return SandboxCommand(self._sandbox_program, call, prepared, leash)
 
     @property
     def program(self) -> str:
         return self._sandbox_program.path
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ProgramLimits:
         return self._sandbox_program.limits
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
@@ -265,8 +267,8 @@ class Bubblewrap:
 
     def _try(self, argv: Sequence[str]) -> str | None:
         """Run the command in a sandbox over /usr; the problem, None where it succeeded."""
-        call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
-        with closing(Command(self._sandbox_program, call, Preparation({}))) as command:
+        call = ProgramCall(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
+        with closing(SandboxCommand(self._sandbox_program, call, Preparation({}))) as command:
             try:
                 with PROCESSORS.all_available():
                     tried = subprocess.run(

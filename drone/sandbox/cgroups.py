@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 
 CONTROLLERS = ("memory", "pids", "cpu")
 OWN = "mcc-processes"
@@ -29,12 +29,12 @@ _LOOK_SECONDS = 0.002
 _NUMBERS = count(1)
 
 
-class Unavailable(Exception):
+class GroupUnavailable(Exception):
     """No control group can be used; the message is a clause that says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ControlGroup:
     """The control group of one program; `close` kills the processes left in it and removes it."""
 
     path: Path
@@ -77,7 +77,7 @@ class Cgroups:
     @classmethod
     def found(cls, *, processes: Path = Path("/proc"), mounted: Path | None = None) -> "Cgroups":
         """Find and prepare them. `mounted`: where cgroup v2 is mounted, None = look it up. Blocks for some
-        milliseconds. Raises `Unavailable`."""
+        milliseconds. Raises `GroupUnavailable`."""
         top = mounted or _mounted(processes)
         own = top / _own_path(processes).lstrip("/")
         try:
@@ -85,13 +85,13 @@ class Cgroups:
             _remove_stale(base, lambda pid: (processes / pid).exists())
             home = base / f"mcc-{os.getpid()}"
             if not _enabled(base):
-                raise Unavailable(f"the cgroups here have none of the controllers {', '.join(CONTROLLERS)}")
+                raise GroupUnavailable(f"the cgroups here have none of the controllers {', '.join(CONTROLLERS)}")
             home.mkdir(exist_ok=True)
             return cls(home, frozenset(_enabled(home)))
         except OSError as error:
-            raise Unavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
+            raise GroupUnavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
 
-    def made(self, limits: Limits) -> Group:
+    def made(self, limits: ProgramLimits) -> ControlGroup:
         """A new group with these limits. Raises OSError."""
         path = self._home / str(next(_NUMBERS))
         path.mkdir()
@@ -105,7 +105,7 @@ class Cgroups:
                 # A kernel without swap accounting lacks some of these.
                 with suppress(FileNotFoundError):
                     _write(path / name, str(value))
-        return Group(path)
+        return ControlGroup(path)
 
     def close(self) -> None:
         with suppress(OSError):
@@ -113,16 +113,16 @@ class Cgroups:
 
 
 def _mounted(processes: Path) -> Path:
-    """Where cgroup v2 is mounted. Raises `Unavailable`."""
+    """Where cgroup v2 is mounted. Raises `GroupUnavailable`."""
     try:
         lines = (processes / "self/mountinfo").read_text().splitlines()
     except OSError as error:
-        raise Unavailable("there is no /proc") from error
+        raise GroupUnavailable("there is no /proc") from error
     for line in lines:
         before, _, after = line.partition(" - ")
         if after.split(" ")[0] == "cgroup2":
             return Path(before.split(" ")[4])
-    raise Unavailable("cgroups of version 2 are not mounted here")
+    raise GroupUnavailable("cgroups of version 2 are not mounted here")
 
 
 def _own_path(processes: Path) -> str:
@@ -130,22 +130,22 @@ def _own_path(processes: Path) -> str:
         number, _, path = line.split(":", 2)
         if number == "0":
             return path
-    raise Unavailable("this process is in no cgroup of version 2")
+    raise GroupUnavailable("this process is in no cgroup of version 2")
 
 
 def _delegated(top: Path, own: Path) -> Path:
     """The delegated directory. Processes in it, this one included, are moved to its `mcc-processes`: a group with
-    processes of its own cannot enable controllers for its children. Raises `Unavailable` and OSError."""
+    processes of its own cannot enable controllers for its children. Raises `GroupUnavailable` and OSError."""
     if own.name == OWN:
         return own.parent
     if own != top and _usable(own.parent) and not _processes(own.parent) and _is_delegated(own.parent):
         return own.parent
     if not _usable(own):
-        raise Unavailable("no cgroup is delegated to this drone")
+        raise GroupUnavailable("no cgroup is delegated to this drone")
     if own == top and not (own / "cgroup.type").exists():
         return own
     if not (own == top or _is_delegated(own)):
-        raise Unavailable("no cgroup is delegated to this drone")
+        raise GroupUnavailable("no cgroup is delegated to this drone")
     (own / OWN).mkdir(exist_ok=True)
     for pid in _processes(own):
         with suppress(ProcessLookupError):
@@ -187,7 +187,7 @@ def _remove_stale(base: Path, is_alive: Callable[[str], bool]) -> None:
     for drone in base.glob("mcc-[0-9]*"):
         if not is_alive(drone.name.removeprefix("mcc-")):
             for program in drone.glob("[0-9]*"):
-                Group(program).close()
+                ControlGroup(program).close()
             with suppress(OSError):
                 drone.rmdir()
 

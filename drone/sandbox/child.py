@@ -185,7 +185,7 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedProgram:
     """How a program ended. `status` is its exit status, or 128 plus the signal's number when a signal killed it.
 
     `undone`: sentences about protected paths that it made or changed, and where those files are now.
@@ -238,7 +238,7 @@ async def run(
     bounds: Bounds,
     custody: Custody,
     begun: "asyncio.Future[StartedProgram] | None" = None,
-) -> Ended:
+) -> EndedProgram:
     """Run a program to its end, or until its time is over; `begun` is resolved when it starts.
 
     The program inherits nothing of this process's environment. When the caller is cancelled or the time is over, the
@@ -279,7 +279,7 @@ async def run(
         own.close()
     code = starting.result().returncode
     status = -signal.SIGKILL if code is None else code
-    return Ended(status if status >= 0 else 128 - status, stdout, stderr, timed_out)
+    return EndedProgram(status if status >= 0 else 128 - status, stdout, stderr, timed_out)
 
 
 class _Stdout:

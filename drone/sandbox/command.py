@@ -7,7 +7,7 @@ from typing import Protocol, TypedDict, TypeVar
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Bounds
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import (
@@ -21,7 +21,7 @@ from drone.sandbox.profile import (
     own_paths,
     workspace_mount,
 )
-from drone.sandbox.protection.guard import Guard
+from drone.sandbox.protection.guard import PathGuard
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ async def at_once(look: Callable[[], T], /) -> T:
 
 
 class CallOptions(TypedDict, total=False):
-    """The optional fields of a `Call`, as keyword arguments."""
+    """The optional fields of a `ProgramCall`, as keyword arguments."""
 
     profile: Profile
     environment: Mapping[str, str]
@@ -48,7 +48,7 @@ class CallOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProgramCall:
     """A program to run: `argv`, in `cwd`, a directory of the workspace (relative, without links).
 
     `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) or of a mount (absolute
@@ -79,7 +79,7 @@ class SandboxProgram:
     """
 
     path: str
-    limits: Limits
+    limits: ProgramLimits
     by_descriptor: bool = True
     disables_userns: bool = True
 
@@ -89,7 +89,7 @@ class Preparation:
     """What the inspection of a call's directories found: paths to hide, and the guard over protected ones."""
 
     private: Hidden
-    guard: Guard | None = None
+    guard: PathGuard | None = None
 
 
 class CommandLine(Protocol):
@@ -103,14 +103,16 @@ class CommandLine(Protocol):
     def close(self) -> None: ...
 
 
-class Command:
+class SandboxCommand:
     """Bubblewrap's command line, and the descriptors that it names.
 
     The options are passed in a memory file (`--args`) and not as arguments: the program in the sandbox can read the
     command line of bubblewrap, and the options tell about the machine.
     """
 
-    def __init__(self, program: SandboxProgram, call: Call, prepared: Preparation, leash: Sequence[str] = ()) -> None:
+    def __init__(
+        self, program: SandboxProgram, call: ProgramCall, prepared: Preparation, leash: Sequence[str] = ()
+    ) -> None:
         network = call.profile.egress
         emptied = {path: b"" for path, is_directory in prepared.private.items() if not is_directory}
         replaced = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
@@ -150,7 +152,7 @@ class Command:
         os.close(self._words)
 
 
-def inspect_mounts(call: Call, guard: Guard) -> Hidden:
+def inspect_mounts(call: ProgramCall, guard: PathGuard) -> Hidden:
     """Guard the protected paths of directories that the program may write to; answers the private paths to hide.
     Raises OSError.
 
@@ -163,7 +165,7 @@ def inspect_mounts(call: Call, guard: Guard) -> Hidden:
     return hidden(call.workspace)
 
 
-async def restore_protected(call: Call, guard: Guard) -> tuple[str, ...]:
+async def restore_protected(call: ProgramCall, guard: PathGuard) -> tuple[str, ...]:
     """Undo the program's changes to protected paths, and close the guard; answers sentences about them."""
     try:
         return await call.look(guard.undo) if guard.holds else ()

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from drone.sandbox import launcher, seccomp
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.command import Call, CommandLine, Preparation, SandboxProgram
+from drone.sandbox.command import CommandLine, Preparation, ProgramCall, SandboxProgram
 from drone.sandbox.custody import Custody
-from drone.sandbox.limits import DEFAULT, Limits
+from drone.sandbox.limits import DEFAULT, ProgramLimits
 from drone.sandbox.masks import in_memory
 from drone.sandbox.meter import Meter
 from drone.sandbox.profile import ENVIRONMENT
@@ -31,7 +31,7 @@ class Contained(Bubblewrap):
     """
 
     def __init__(
-        self, custody: Custody | None = None, *, limits: Limits = DEFAULT, protected: Protected = FIXED
+        self, custody: Custody | None = None, *, limits: ProgramLimits = DEFAULT, protected: Protected = FIXED
     ) -> None:
         super().__init__(sys.executable, custody, limits=limits, protected=protected)
         self.meter = Meter(limits, in_namespaces=False)
@@ -45,7 +45,7 @@ class Contained(Bubblewrap):
         """Without RLIMIT_NPROC: the kernel would count the drone's own processes too."""
         return {limit: value for limit, value in super()._process_limits().items() if limit != resource.RLIMIT_NPROC}
 
-    def _command(self, call: Call, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
+    def _command(self, call: ProgramCall, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
         if not call.profile.write:
             raise OSError(0, "a container cannot make the workspace read-only; it has commands that may write alone")
         if prepared.private:
@@ -65,7 +65,7 @@ class Contained(Bubblewrap):
 class _Command:
     """The command line of `drone/sandbox/launcher.py`."""
 
-    def __init__(self, program: SandboxProgram, call: Call, leash: Sequence[str]) -> None:
+    def __init__(self, program: SandboxProgram, call: ProgramCall, leash: Sequence[str]) -> None:
         self._filter = in_memory(seccomp.program() or b"")
         pairs = dict(zip(leash[::2], leash[1::2], strict=True))
         fds = (pairs["--info-fd"], pairs["--block-fd"], str(self._filter), str(call.workspace.fd))

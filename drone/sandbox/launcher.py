@@ -18,7 +18,7 @@ SECCOMP_MODE_FILTER = 2
 NOT_STARTED = 127
 
 
-class Program(ctypes.Structure):
+class SeccompProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
@@ -36,7 +36,7 @@ def begin(block: int, code: bytes, place: tuple[int, str], argv: list[str]) -> N
     os.fchdir(place[0])
     os.chdir(place[1])
     if code:
-        program = Program(len(code) // 8, code)
+        program = SeccompProgram(len(code) // 8, code)
         if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
             raise OSError(ctypes.get_errno(), "the filter of system calls cannot be set")
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -12,7 +12,7 @@ _MOST_SHARED = 64 * _MB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProgramLimits:
     """`memory_bytes`, `processes` and `cpus` (CPU seconds a second) are for the whole program; `tmp_bytes` is the size
     of the private /tmp, `file_bytes` the largest size of each file."""
 
@@ -23,7 +23,7 @@ class Limits:
     file_bytes: int = 1024 * _MB
 
     @classmethod
-    def of(cls, table: Sandbox) -> "Limits":
+    def of(cls, table: Sandbox) -> "ProgramLimits":
         """The limits of the operator's `[sandbox]` table."""
         memory, tmp, file = (value * _MB for value in (table.memory_mb, table.tmp_mb, table.file_mb))
         return cls(memory, table.processes, table.cpus, tmp, file)
@@ -48,4 +48,4 @@ class Limits:
         }
 
 
-DEFAULT = Limits()
+DEFAULT = ProgramLimits()

@@ -6,9 +6,9 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 
-from drone.sandbox.cgroups import Cgroups, Group, Unavailable
+from drone.sandbox.cgroups import Cgroups, ControlGroup, GroupUnavailable
 from drone.sandbox.child import FirstProcess
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 from mcc.processors import PROCESSORS
 
 _FEWEST = 301
@@ -26,8 +26,8 @@ _WRITE = "echo {most} > /proc/sys/kernel/pid_max"
 class Metered:
     """The limits of one program. Call `hold` with its first process before it starts, and `close` when it has ended."""
 
-    limits: Limits
-    group: Group | None
+    limits: ProgramLimits
+    group: ControlGroup | None
     by_namespace: bool
 
     async def hold(self, first: FirstProcess) -> None:
@@ -50,7 +50,7 @@ class Metered:
 class Meter:
     """Holds programs to these limits, as far as this machine can. The first use prepares control groups and blocks."""
 
-    def __init__(self, limits: Limits, *, in_namespaces: bool = True) -> None:
+    def __init__(self, limits: ProgramLimits, *, in_namespaces: bool = True) -> None:
         """`in_namespaces`: each program runs in a pid namespace of its own."""
         self.limits = limits
         self._in_namespaces = in_namespaces
@@ -61,7 +61,7 @@ class Meter:
     def cgroups(self) -> Cgroups | None:
         try:
             return Cgroups.found()
-        except (Unavailable, OSError) as error:
+        except (GroupUnavailable, OSError) as error:
             self.problem = str(error)
             return None
 

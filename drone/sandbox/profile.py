@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 from drone.sandbox.places.mounts import path_of
 from drone.sandbox.places.paths import MOUNTED, Workspace
 from drone.sandbox.places.worktree import COMMON, GIT, Worktree
@@ -90,7 +90,7 @@ class Mount:
     write: bool = False
 
 
-def options(environment: Mapping[str, str], limits: Limits, *, disable_userns: bool = True) -> tuple[str, ...]:
+def options(environment: Mapping[str, str], limits: ProgramLimits, *, disable_userns: bool = True) -> tuple[str, ...]:
     """Bubblewrap options, except those that mount the workspace and those that must come last."""
     return (
         *(f"--unshare-{name}" for name in _NAMESPACES),

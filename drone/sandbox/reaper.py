@@ -144,7 +144,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-class Verdict(Enum):
+class ReaperVerdict(Enum):
     """What to do with all watched processes."""
 
     RUN = auto()
@@ -152,15 +152,15 @@ class Verdict(Enum):
     KILL = auto()
 
 
-def verdict(now: float, until: float, heard: float, silent_seconds: float) -> Verdict:
+def verdict(now: float, until: float, heard: float, silent_seconds: float) -> ReaperVerdict:
     """What to do at time `now`. `until`: when children must stop; `heard`: when the last command came. All times are
     seconds since boot."""
     if now < until:
-        return Verdict.RUN
-    return Verdict.STOP if now - heard < silent_seconds else Verdict.KILL
+        return ReaperVerdict.RUN
+    return ReaperVerdict.STOP if now - heard < silent_seconds else ReaperVerdict.KILL
 
 
-class Watchdog:
+class DroneWatchdog:
     """Decides whether to kill a drone that is silent, or that does not end after it was told to.
 
     Time is counted only while the reaper itself runs: it looks at least once a second, and a longer gap, in which the
@@ -262,7 +262,7 @@ class Reaper:
         clock: Callable[[], float] = boot_seconds,
         *,
         drone: Process | None = None,
-        watchdog: Watchdog | None = None,
+        watchdog: DroneWatchdog | None = None,
         culprit: Culprit | None = None,
     ) -> None:
         self._culprit = culprit
@@ -321,14 +321,14 @@ class Reaper:
         if not self.watched:
             return
         match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
-            case Verdict.RUN:
+            case ReaperVerdict.RUN:
                 signal_all([self.watched[pid] for pid in self._held], signal.SIGCONT)
                 self._held.clear()
-            case Verdict.STOP:
+            case ReaperVerdict.STOP:
                 new = [one for pid, one in self.watched.items() if pid not in self._held]
                 signal_all(new, signal.SIGSTOP)
                 self._held.update(one.pid for one in new)
-            case Verdict.KILL:
+            case ReaperVerdict.KILL:
                 self.end()
 
     def end(self) -> None:
@@ -375,7 +375,7 @@ def main() -> None:
     drone = Process.of(int(pid))
     # The drone may be dead by now and its pid reused by another process, which must not be killed.
     if drone is not None and os.getppid() == drone.pid:
-        watchdog = Watchdog(float(frozen_seconds), float(exit_seconds))
+        watchdog = DroneWatchdog(float(frozen_seconds), float(exit_seconds))
         serve(0, Reaper(float(silent_seconds), drone=drone, watchdog=watchdog, culprit=Culprit(drone, directory)))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drone.sandbox import probe, seccomp
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.contained import KIND as CONTAINER
 from drone.sandbox.contained import Contained
 from drone.sandbox.places.paths import Workspace
@@ -76,7 +76,7 @@ def _numbers() -> dict[str, int]:
     return {name: number for name, call in calls.items() if (number := call[column]) is not None}
 
 
-async def _run_probe(sandbox: Bubblewrap, workspace: Workspace, walls: Sequence[str]) -> Ended:
+async def _run_probe(sandbox: Bubblewrap, workspace: Workspace, walls: Sequence[str]) -> EndedProgram:
     program, source = _probe_program()
     home = program.parents[1]
     question = {
@@ -100,7 +100,7 @@ async def _run_probe(sandbox: Bubblewrap, workspace: Workspace, walls: Sequence[
         os.close(fd)
 
 
-def _findings(ended: Ended, walls: Sequence[str]) -> dict[str, str]:
+def _findings(ended: EndedProgram, walls: Sequence[str]) -> dict[str, str]:
     try:
         found = json.loads(ended.stdout.head)
     except ValueError:

@@ -14,7 +14,7 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import KIND as CONTAINER
 from drone.sandbox.contained import Contained
 from drone.sandbox.custody import Custody
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.guard import FIXED
 from drone.sandbox.protection.protected import Protected
@@ -22,7 +22,7 @@ from drone.sandbox.walls import state_of
 from drone.threads import OwnThreads
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.asking import ASKING_TOOLS
-from drone.tools.environment import Detected, EnvironmentGate, Look, Survey, detection_tool, first_look
+from drone.tools.environment import Detected, EnvironmentGate, Look, WorkspaceSurvey, detection_tool, first_look
 from drone.tools.files.listing import find_files, list_files
 from drone.tools.files.outline import outline
 from drone.tools.files.reading import read_file
@@ -32,7 +32,7 @@ from drone.tools.files.symbols import problem as outline_problem
 from drone.tools.files.writing import WritingTools
 from drone.tools.frame.capabilities import capability
 from drone.tools.frame.jobs import Jobs
-from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.notes_port import NotesPort
 from drone.tools.frame.own import NO_OWN, OwnTools
 from drone.tools.frame.tool import FunctionTool, FunctionTools
 from drone.tools.frame.wrappers import only_reading
@@ -87,10 +87,10 @@ class Toolbox:
         """
         operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
-        sandbox = Bubblewrap.found(limits=Limits.of(sandboxing), protected=protected)
+        sandbox = Bubblewrap.found(limits=ProgramLimits.of(sandboxing), protected=protected)
         custody = sandbox.custody if sandbox else Custody()
         ripgrep = Ripgrep.found(custody=custody)
-        contained = Contained(custody, limits=Limits.of(sandboxing), protected=protected)
+        contained = Contained(custody, limits=ProgramLimits.of(sandboxing), protected=protected)
         shell = Shell.found(contained if sandboxing.kind == CONTAINER else sandbox)
         return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web, protected, shell)
 
@@ -99,7 +99,7 @@ class Toolbox:
         workspace: Workspace | Path | None,
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
-        notes: Notes | None = None,
+        notes: NotesPort | None = None,
         jobs: Jobs | None = None,
     ) -> ToolSet:
         """The tools of one order. Raises `PathError` when `workspace` is a path and no directory.
@@ -123,7 +123,7 @@ class Toolbox:
         tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes, jobs=jobs)
         return EnvironmentGate(tools, detected or Detected())
 
-    async def look(self, survey: Survey | None, workspace: Workspace, threads: OwnThreads) -> Look:
+    async def look(self, survey: WorkspaceSurvey | None, workspace: Workspace, threads: OwnThreads) -> Look:
         """What agents see of an order's workspace before they begin; `survey` describes that workspace."""
         return await first_look(survey, workspace, self.git, threads)
 

@@ -12,12 +12,12 @@ from threading import Event
 from typing import Any
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.threads import OwnThreads
 from drone.tools.files.listing import workspace_of
 from drone.tools.files.manifests import EntryPoint, Manifests
-from drone.tools.files.walk import Found, Kind, Walk, read_up_to
+from drone.tools.files.walk import Kind, Walk, WalkedEntry, read_up_to
 from drone.tools.frame.display_text import cut, display_path, strip_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, failure, tool
 from drone.tools.git.program import Git
@@ -63,7 +63,7 @@ _COMMIT = Pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RepositoryHead:
     """A repository's head. `branch` None: detached; `commit` None: no commit yet, or unknown."""
 
     branch: str | None
@@ -122,12 +122,12 @@ def survey_facts(workspace: Workspace, stop: Event, machine: Mapping[str, Any] =
     }
 
 
-def _is_build_file(file: Found) -> bool:
+def _is_build_file(file: WalkedEntry) -> bool:
     name = file.path.rpartition("/")[2]
     return name in BUILD_FILES or name.endswith(_BUILD_SUFFIXES)
 
 
-def _languages(files: Iterable[Found]) -> list[dict[str, object]]:
+def _languages(files: Iterable[WalkedEntry]) -> list[dict[str, object]]:
     counted = Counter(
         language for file in files if (language := LANGUAGES.get(os.path.splitext(file.path)[1].lower())) is not None
     )
@@ -135,7 +135,7 @@ def _languages(files: Iterable[Found]) -> list[dict[str, object]]:
     return [{"language": language, "files": count} for language, count in ranked]
 
 
-def _main_modules(files: Iterable[Found]) -> list[EntryPoint]:
+def _main_modules(files: Iterable[WalkedEntry]) -> list[EntryPoint]:
     mains = [
         file
         for file in files
@@ -155,7 +155,7 @@ def _module_name(path: str) -> str:
     return display_path(path)
 
 
-def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
+def git_head(workspace: Workspace) -> tuple[RepositoryHead | None, list[str]]:
     """The head of the repository at the workspace's root, None if there is none, and notes on what cannot be read.
 
     Read from the repository's files, so that it works without git.
@@ -167,13 +167,13 @@ def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
     except (PathError, OSError) as error:
         return None, _why_no_head(workspace) or [f"Branch and commit are not told: {error}"]
     if not head.startswith("ref: "):
-        return Head(None, _commit_id(head)), []
+        return RepositoryHead(None, _commit_id(head)), []
     reference = head.removeprefix("ref: ").strip()
     try:
         commit = _commit_id(_read(workspace, f".git/{reference}", 4_096))
     except (PathError, OSError):
         commit = _packed_commit(workspace, reference)
-    return Head(reference.removeprefix("refs/heads/"), commit), []
+    return RepositoryHead(reference.removeprefix("refs/heads/"), commit), []
 
 
 def _why_no_head(workspace: Workspace) -> list[str]:
@@ -231,7 +231,7 @@ class Detected:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         return self.done
 
-    async def run(self, toolset: ToolSet, call: Call) -> Output:
+    async def run(self, toolset: ToolSet, call: StartedCall) -> Output:
         """Run a detection, and remember its success."""
         running = asyncio.get_running_loop().create_future()
         self._running.add(running)
@@ -254,15 +254,15 @@ class EnvironmentGate:
     def specs(self) -> Sequence[ToolSpec]:
         return self._toolset.specs()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if call.name == DETECTION:
             return await self._detected.run(self._toolset, call)
         return await self._refused(call) or await self._toolset.call(call)
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await self._refused(call) or await preview_of(self._toolset, call)
 
-    async def _refused(self, call: Call) -> Output | None:
+    async def _refused(self, call: StartedCall) -> Output | None:
         gated = any(spec.name == call.name and spec.group in GATED for spec in self._toolset.specs())
         if not gated or await self._detected.settled():
             return None
@@ -289,14 +289,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class WorkspaceSurvey:
     """A survey of a workspace. `found`: the result of `survey_facts`; `guide`: the beginning of AGENTS.md."""
 
     found: Mapping[str, Any]
     guide: str
 
     @classmethod
-    def of(cls, workspace: Workspace) -> "Survey | None":
+    def of(cls, workspace: Workspace) -> "WorkspaceSurvey | None":
         """The survey of a workspace, None if it cannot be read. Blocks."""
         try:
             return cls(survey_facts(workspace, Event()), _guide_text(workspace))
@@ -304,7 +304,7 @@ class Survey:
             return None
 
 
-async def first_look(survey: Survey | None, workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
+async def first_look(survey: WorkspaceSurvey | None, workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
     """What agents see of the workspace first; empty if `survey` is None.
 
     Whatever the workspace holds raises no error: an agent can still call `environment_detect` itself.

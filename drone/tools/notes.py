@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from drone.agent.turns.toolset import Output
 from drone.tools.frame.display_text import cut, strip_controls
-from drone.tools.frame.notes_port import NoteRefused, Notes
+from drone.tools.frame.notes_port import NoteRefused, NotesPort
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
 from mcc.contracts.shape import Text, now
@@ -184,7 +184,7 @@ NOTE_TOOLS: tuple[Callable[..., object], ...] = (
 )
 
 
-def _notes(context: ToolContext) -> Notes:
+def _notes(context: ToolContext) -> NotesPort:
     if context.notes is None:
         raise ToolFailed("Nobody keeps notes here: an order of a service has them.")
     return context.notes
@@ -219,7 +219,7 @@ async def _write(context: ToolContext, new: NewNote) -> Note:
 
 
 async def _with_hints(
-    context: ToolContext, kind: NoteKind, name: str, work: Callable[[Notes], Awaitable[Note]]
+    context: ToolContext, kind: NoteKind, name: str, work: Callable[[NotesPort], Awaitable[Note]]
 ) -> Note:
     """The note that `work` returns. Raises `ToolFailed` if it is refused, with the most similar name or a list."""
     try:

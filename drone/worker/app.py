@@ -13,7 +13,7 @@ from celery.loaders.app import AppLoader
 
 from drone.settings import Settings, load
 from drone.worker.components import DroneStep
-from drone.worker.redis_transport import Messaging
+from drone.worker.redis_transport import WorkerMessaging
 from mcc.addresses import is_loopback
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
@@ -25,7 +25,7 @@ from mcc.redaction import Redactor
 
 if TYPE_CHECKING:
     from drone.crew import Crew
-    from drone.worker.drone import Drone
+    from drone.worker.drone import DroneProcess
 
 log = structlog.get_logger("drone.app")
 
@@ -47,7 +47,7 @@ class DroneLogging(Logging):  # type: ignore[misc]
         return True
 
 
-class Options(Protocol):
+class FlowerOptions(Protocol):
     """The part of Flower's options that decides who can reach it."""
 
     address: str
@@ -82,7 +82,7 @@ async def refuse_shutdown(handler: Any, worker: str) -> None:
     handler.write("Drones do not obey Shut Down: whoever started a drone ends it, by SIGTERM or its supervisor.")
 
 
-def keep_to_loopback(options: Options) -> None:
+def keep_to_loopback(options: FlowerOptions) -> None:
     """Set the loopback address where none is given: Flower would listen on all of them. Raises `OpenToAll` for another
     address without a login."""
     options.address = options.address or LOOPBACK
@@ -94,7 +94,7 @@ def keep_to_loopback(options: Options) -> None:
         )
 
 
-def has_login(options: Options) -> bool:
+def has_login(options: FlowerOptions) -> bool:
     """Whether Flower demands a password or OAuth; a login with an empty name or password does not count."""
     logins = [login.partition(":") for login in options.basic_auth or ()]
     return all(name and password for name, _, password in logins) if logins else bool(options.auth)
@@ -113,8 +113,8 @@ class DroneApp(App):
     when Celery first needs its configuration. `drone` is set while a worker runs.
     """
 
-    drone: "Drone | None" = None
-    amqp_cls = Messaging
+    drone: "DroneProcess | None" = None
+    amqp_cls = WorkerMessaging
 
     def __init__(self, load: Callable[[], Settings], hire: "Callable[[Settings], Crew]" = crew_of) -> None:
         super().__init__("drone", set_as_current=False, log=DroneLogging, loader=Loader)

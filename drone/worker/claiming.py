@@ -16,7 +16,7 @@ from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore, Grouped
-from drone.worker.workspaces import Plan, Workspaces
+from drone.worker.workspaces import ClaimPlan, Workspaces
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
@@ -190,7 +190,7 @@ class Claiming:
         self,
         workspaces: Workspaces,
         execution: Execution,
-        plan: Plan | None,
+        plan: ClaimPlan | None,
     ) -> Claim | None:
         """Claim an order that names a workspace; if it must wait for the workspace, park it at once."""
         if plan is None:

@@ -29,7 +29,7 @@ from mcc.resources import tune_allocator, tune_collector
 
 if TYPE_CHECKING:
     from drone.crew import Crew
-    from drone.worker.drone import Drone, GivenUp
+    from drone.worker.drone import DroneProcess, GivenUp
 
 log = structlog.get_logger("drone.components")
 
@@ -55,14 +55,14 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         super().__init__(worker, **more)
 
     def start(self, worker: Any) -> None:
-        from drone.worker.drone import CannotStart
+        from drone.worker.drone import DroneCannotStart
         from drone.worker.liveness import canary_queue
 
         tune_allocator()
         drone = self.opened(effective(worker), worker.app.hire)
         try:
             drone.start(pause, stop_worker)
-        except CannotStart as problem:
+        except DroneCannotStart as problem:
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
         worker.app.drone = drone
@@ -76,7 +76,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         threading.Thread(target=exit_in_time, args=(drone, most_seconds), name="exit-in-time", daemon=True).start()
 
     def stop(self, worker: Any) -> None:
-        drone: Drone | None = worker.app.drone
+        drone: DroneProcess | None = worker.app.drone
         if drone is not None:
             drone.drain()
             drone.drained.wait()
@@ -85,10 +85,10 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     terminate = stop
 
-    def opened(self, settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone":
+    def opened(self, settings: Settings, hire: "Callable[[Settings], Crew]") -> "DroneProcess":
         return open_drone(settings, hire)
 
-    def _drain_on_signals(self, worker: Any, drone: "Drone") -> None:
+    def _drain_on_signals(self, worker: Any, drone: "DroneProcess") -> None:
         def shutting_down(**_: Any) -> None:
             drone.drain()
 
@@ -111,9 +111,9 @@ def effective(worker: Any) -> Settings:
     return settings.model_copy(update={"slots": worker.concurrency, "queues": queues})
 
 
-def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone":
+def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "DroneProcess":
     """The only place that opens a worker's store."""
-    from drone.worker.drone import Drone
+    from drone.worker.drone import DroneProcess
     from mcc.store.store import open_store
 
     try:
@@ -121,7 +121,7 @@ def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone
     except ValueError as problem:
         print(f"MCC_DATABASE_URL: {problem}", file=sys.stderr)
         raise SystemExit(UNREACHABLE) from problem
-    return Drone(settings, store, lambda: hire(settings))
+    return DroneProcess(settings, store, lambda: hire(settings))
 
 
 def restart_consumer(worker: Any) -> None:
@@ -138,7 +138,7 @@ def stop_worker(kind: "GivenUp") -> None:
     state.should_stop = UNREACHABLE if kind == "unreachable" else BROKEN
 
 
-def exit_in_time(drone: "Drone", most_seconds: float) -> None:
+def exit_in_time(drone: "DroneProcess", most_seconds: float) -> None:
     """Make the process exit once everything is handed back, and at most `most_seconds` after it was told to end: even
     if Celery hangs on a broker that does not answer, or the hand-back on a database."""
     drone.ending.wait()
@@ -190,7 +190,7 @@ def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> 
     if not terminate:
         refused: Mapping[str, str] = _refusal("revoke")(state)
         return refused
-    drone: Drone | None = state.app.drone
+    drone: DroneProcess | None = state.app.drone
     for order_id in task_id if isinstance(task_id, list) else [task_id]:
         if drone is not None and isinstance(order_id, str):
             drone.cancel(order_id, "celery")
@@ -214,7 +214,7 @@ def _refusal(name: str) -> Callable[..., Any]:
     return refuse
 
 
-class Control(CelerysControl):  # type: ignore[misc]
+class RemoteControl(CelerysControl):  # type: ignore[misc]
     """The mailbox of remote commands."""
 
     def __init__(self, consumer: Any, **more: Any) -> None:
@@ -228,7 +228,7 @@ class Consumer(CelerysConsumer):  # type: ignore[misc]
 
     class Blueprint(CelerysConsumer.Blueprint):  # type: ignore[misc]
         default_steps = tuple(
-            "drone.worker.components:Control" if step == "celery.worker.consumer.control:Control" else step
+            "drone.worker.components:RemoteControl" if step == "celery.worker.consumer.control:Control" else step
             for step in CelerysConsumer.Blueprint.default_steps
         )
 

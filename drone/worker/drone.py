@@ -46,11 +46,11 @@ GivenUp = Literal["broken", "unreachable"]
 HELPLESS = "its lease could not be renewed for minutes, although the database answers"
 
 
-class CannotStart(Exception):
+class DroneCannotStart(Exception):
     """This drone cannot start here; the sentence says what to do."""
 
 
-class Drone:
+class DroneProcess:
     """One worker process: an event loop that runs orders, the lease under which it holds them, a sweep, an orderly end.
 
     `wedged` is called when the loop has hung for `wedged_seconds`, when the workshop fails, and when the process has no
@@ -93,7 +93,7 @@ class Drone:
     def start(
         self, pause: Callable[[float], None] = wait_in_thread, stop_worker: Callable[[GivenUp], None] = lambda why: None
     ) -> None:
-        """Register and begin to look for work; waits for an unavailable database. Raises `CannotStart`.
+        """Register and begin to look for work; waits for an unavailable database. Raises `DroneCannotStart`.
 
         `pause` waits for so many seconds, and may raise to end the wait. `stop_worker` is called when this drone gives
         up by itself; it should end the process with a code that says so.
@@ -102,7 +102,7 @@ class Drone:
         try:
             patience = self._settings.database_wait_seconds
             if problem := schema_problem(self._store, pause, patience_seconds=patience):
-                raise CannotStart(f"This drone cannot use the database: {problem}.")
+                raise DroneCannotStart(f"This drone cannot use the database: {problem}.")
             self._refuse_unfit_redis()
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
@@ -110,7 +110,7 @@ class Drone:
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
         except StoreUnavailable as problem:
-            raise CannotStart(f"The database cannot be reached: {problem}") from problem
+            raise DroneCannotStart(f"The database cannot be reached: {problem}") from problem
         self._workshop = self._loop.submit(self._open(crew)).result(START_SECONDS)
         self._loop.submit(self._workshop.run()).add_done_callback(self._workshop_ended)
         self._sweep = SweepLoop(
@@ -125,14 +125,14 @@ class Drone:
         self._ending.start()
 
     def _refuse_unfit_redis(self) -> None:
-        """Raises `CannotStart` for one that lacks something; without any Redis a drone still polls the database."""
+        """Raises `DroneCannotStart` if Redis lacks something; without any Redis a drone still polls the database."""
         try:
             problem = unfit(redis_of(self._settings), installation_of(self._store))
         except DispatchUnavailable as away:
             log.warning("it is not known yet whether Redis is fit", problem=str(away))
             return
         if problem:
-            raise CannotStart(problem)
+            raise DroneCannotStart(problem)
 
     def work(self, order_id: str) -> None:
         """Carry out this order if a slot is free and it can be claimed; returns when it ended, left, or was handed

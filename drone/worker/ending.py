@@ -15,14 +15,14 @@ from drone.worker.loop import AsyncStore, Grouped
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, StoreError
+from mcc.store.database.errors import BadEntry, ControlsPending, StoreError, StoreFenced
 from mcc.store.rows.transitions import applied_draft, order_draft
-from mcc.store.rows.values import Claim, Claimable, Ended, Ending, Parking
+from mcc.store.rows.values import Claim, Claimable, EndedOrder, Ending, Parking
 
 log = structlog.get_logger("drone.ending")
 
@@ -74,12 +74,14 @@ class Finisher:
         self._suspects = suspects
         self._ends = Grouped(self._finish_group, MOST_TOGETHER)
 
-    def poison(self, execution: Execution) -> Outcome | None:
+    def poison(self, execution: Execution) -> OrderOutcome | None:
         """The outcome of an order that froze a drone and must not be tried again; None for all other orders."""
         is_suspect = self._suspects is not None and self._suspects.holds(execution.order_id)
         return froze_a_drone() if is_suspect else None
 
-    async def finish(self, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> FinishedOrder | None:
+    async def finish(
+        self, execution: Execution, outcome: OrderOutcome, owed: Sequence[Draft] = ()
+    ) -> FinishedOrder | None:
         """Store the end of a held order, together with the `owed` entries; None when another drone holds the order."""
         assert execution.held is not None
         claim, journal = execution.held
@@ -89,7 +91,7 @@ class Finisher:
             try:
                 ending = ending_of(claim, journal.fold, execution, outcome, owed)
                 ended = await self._ends.ask(ending)
-            except Fenced as problem:
+            except StoreFenced as problem:
                 log.warning("the order is not this run's to end", order_id=order_id, problem=str(problem))
                 await self.let_go(claim)
                 return None
@@ -156,7 +158,7 @@ class Finisher:
         )
         try:
             seq = await self._store.patiently(lambda store: store.claims.park(parking))
-        except Fenced as problem:
+        except StoreFenced as problem:
             log.warning("the order is not this run's to park", order_id=execution.order_id, problem=str(problem))
             await self.let_go(claim)
         except ControlsPending:
@@ -167,10 +169,10 @@ class Finisher:
             self._broadcaster.moved(claim.order.model_copy(update=parked), entries)
             log.info("order waits", order_id=execution.order_id, reason=block.reason.value, until=block.until)
 
-    def _announce(self, claim: Claim, ending: Ending, ended: Ended) -> None:
+    def _announce(self, claim: Claim, ending: Ending, ended: EndedOrder) -> None:
         self._broadcaster.moved(as_ended(claim.order, ending.outcome, ended.last_seq), entries_of(ending))
 
-    async def _finish_group(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+    async def _finish_group(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
         return await self._store.patiently(lambda store: store.claims.finish_together(endings))
 
     async def _refuse(self, control_id: str) -> None:
@@ -220,7 +222,9 @@ class Finisher:
         return fold
 
 
-def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> Ending:
+def ending_of(
+    claim: Claim, fold: Fold, execution: Execution, outcome: OrderOutcome, owed: Sequence[Draft] = ()
+) -> Ending:
     """The ending of an order: its last entries (the `owed` ones first), and its record and usage after them. Adds all
     of these entries except `order.finished` to `fold`."""
     outcome = execution.redactor.model(outcome)
@@ -254,44 +258,44 @@ def entries_of(ending: Ending) -> Sequence[Entry]:
     return [draft.numbered(ending.order_id, number) for number, draft in numbered]
 
 
-def as_ended(order: WorkOrder, outcome: Outcome, seq: int) -> WorkOrder:
+def as_ended(order: WorkOrder, outcome: OrderOutcome, seq: int) -> WorkOrder:
     """The order with this outcome, as it is published to viewers."""
     ended = {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail, "usage": outcome.usage}
     return order.model_copy(update={**ended, "finished_at": now(), "last_seq": seq})
 
 
-def cancelled(control: Control | None) -> Outcome:
+def cancelled(control: Control | None) -> OrderOutcome:
     """The outcome of an order that a person cancelled."""
     reason = control.reason if control else None
-    return Outcome(status=OrderStatus.CANCELLED, detail=reason or "cancelled on request")
+    return OrderOutcome(status=OrderStatus.CANCELLED, detail=reason or "cancelled on request")
 
 
-def internal_error(problem: BaseException | None) -> Outcome:
+def internal_error(problem: BaseException | None) -> OrderOutcome:
     """The outcome of an order that failed by an error of the drone itself."""
     what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
     detail = f"The drone met an error of its own: {what}"[:500]
-    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
+    return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
-def threads_exhausted() -> Outcome:
+def threads_exhausted() -> OrderOutcome:
     """The outcome of an order that used up its threads with calls that never ended, as it would in the next drone."""
     detail = (
         "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
         "restart for that, and the order is not tried again: mend the tool, or what it works on."
     )
-    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
+    return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
 
-def froze_a_drone() -> Outcome:
+def froze_a_drone() -> OrderOutcome:
     """The outcome of an order whose tool blocked a drone's interpreter until other drones took that drone for lost."""
     detail = (
         "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
         "mend the tool, or what it works on."
     )
-    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
+    return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
 
-def unstorable(problem: Exception) -> Outcome:
+def unstorable(problem: Exception) -> OrderOutcome:
     """The outcome of an order whose own outcome the database refuses."""
     detail = f"The database refuses the outcome: {problem}"[:500]
-    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
+    return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)

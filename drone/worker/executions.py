@@ -17,7 +17,7 @@ from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Origin
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
 from mcc.store.rows.values import Claim, WorkspaceHold
@@ -146,7 +146,7 @@ class Execution:
         """Why the order can never have its workspace, and therefore ends."""
         self.waits_for: Sequence[Block] | None = None
         """What the tree of a parked order waits for."""
-        self.outcome: Outcome | None = None
+        self.outcome: OrderOutcome | None = None
         """How the order ends, if `stop` is `Stop.END`."""
         self.pokes = 0
         """The value of `Executions.pokes` when this execution was entered."""
@@ -217,7 +217,7 @@ class Execution:
             self.halt(Stop.PARK)
             self.waits_for = (block,)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: OrderOutcome) -> None:
         """End the order, which no drone can continue, even if its tree is active."""
         if self.stop is None:
             self.outcome = outcome

@@ -34,7 +34,7 @@ _ONLY_THERE = (
 
 
 @dataclass(slots=True)
-class Part:
+class DronePart:
     """One drone's part of an order: the number of its `last` entry, and the checkpoints that the drone took."""
 
     drone: str
@@ -108,15 +108,15 @@ class Holders:
         me = next((one.name for one in found if one.incarnation == self._lease.incarnation), None)
         return me, [one.name for one in found if one.incarnation != self._lease.incarnation]
 
-    async def _parts(self, order_id: str) -> list[Part]:
+    async def _parts(self, order_id: str) -> list[DronePart]:
         """The parts of the order in which a drone took checkpoints."""
-        parts: list[Part] = []
+        parts: list[DronePart] = []
         worktrees: set[str | None] = set()
         last = 0
         while page := await self._store.page(order_id, after=last, limit=PAGE):
             for entry in page:
                 if isinstance(entry.data, OrderClaimed):
-                    parts.append(Part(entry.data.drone))
+                    parts.append(DronePart(entry.data.drone))
                 elif isinstance(entry.data, WorktreeMade):
                     worktrees.add(entry.data.child_id)
                 elif entry.record_id in worktrees or entry.parent_id in worktrees:
@@ -128,5 +128,5 @@ class Holders:
             last = page[-1].seq
         if not parts:  # the journal was deleted already
             order = await self._store.patiently(lambda store: store.orders.get(order_id))
-            return [Part(order.drone, order.last_seq)] if order.drone else []
+            return [DronePart(order.drone, order.last_seq)] if order.drone else []
         return [part for part in parts if part.checkpoints]

@@ -18,10 +18,10 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
-from mcc.store.documents.changes import Done
+from mcc.store.documents.changes import AppliedCommands
 from mcc.store.rows.texts import STRING_BYTES, text_digest
 from mcc.store.store import Store
-from mcc.store.work.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
+from mcc.store.work.agent_changes import AgentCommands, CommitGroup, Committed, OrderPart, OrderParts, PartResult
 
 log = structlog.get_logger("drone.journal")
 
@@ -97,11 +97,12 @@ class OrderJournal:
         texts, self._texts = self._texts, {}
         return texts
 
-    async def change(self, commands: AgentCommands) -> Done:
+    async def change(self, commands: AgentCommands) -> AppliedCommands:
         """Apply these commands to a document and commit the entries that report it, both or neither, after the owed
         entries.
 
-        Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was changed.
+        Raises `Fenced`, `Unwritable`; `mcc.documents.change.DispatchRefused` and `UnknownDocument` where nothing
+        was changed.
         """
         self.check_open()
         owed, self.owed = self.owed, []
@@ -247,8 +248,8 @@ class Writer:
         number: int = await self._enqueue(journal, drafts, None)
         return number
 
-    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], commands: AgentCommands) -> Done:
-        done: Done = await self._enqueue(journal, drafts, commands)
+    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], commands: AgentCommands) -> AppliedCommands:
+        done: AppliedCommands = await self._enqueue(journal, drafts, commands)
         return done
 
     async def _enqueue(self, journal: OrderJournal, drafts: Sequence[Draft], commands: AgentCommands | None) -> Any:
@@ -374,16 +375,16 @@ def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Futu
             fail(done, Unwritable(f"Entry {journal.last_seq} of order {journal.order_id} does not fit: {problem!r}"))
 
 
-def group_of(some: Iterable[_Waiting]) -> Group:
+def group_of(some: Iterable[_Waiting]) -> CommitGroup:
     """The group to commit, sorted by order id: all writers lock rows in that order, which rules out deadlocks."""
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[OrderPart]] = {}
     texts: dict[str, dict[str, str]] = {}
     journals: dict[str, OrderJournal] = {}
     for waiting in some:
         journals[waiting.journal.order_id] = waiting.journal
-        parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.commands))
+        parts.setdefault(waiting.journal.order_id, []).append(OrderPart(waiting.drafts, waiting.commands))
         texts.setdefault(waiting.journal.order_id, {}).update(waiting.texts)
-    return Group(
+    return CommitGroup(
         [OrderParts(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]
     )
 

@@ -36,7 +36,7 @@ class StorePins:
 
 
 class StoreTokens:
-    """Implements `drone.mcp_servers.server_state.Tokens`: one drone refreshes a token for all. Raises
+    """Implements `drone.mcp_servers.server_state.OAuthTokenStore`: one drone refreshes a token for all. Raises
     `StoreUnavailable`."""
 
     def __init__(self, store: AsyncStore) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from drone.agent.ports.journal import Fenced as JournalFenced
+from drone.agent.ports.journal import Fenced
 from drone.generation.port import DocumentLost
 from drone.tools.frame.notes_port import NoteRefused
 from drone.worker.journal import OrderJournal
@@ -18,8 +18,8 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
 from mcc.documents.functions import Functions
-from mcc.documents.state import State
-from mcc.store.database.errors import Fenced, TooManyNotes, UnknownDocument, UnknownNote
+from mcc.documents.state import DocumentState
+from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownDocument, UnknownNote
 from mcc.store.store import Store
 from mcc.store.work.agent_changes import AgentCommands
 from mcc.store.work.notes import Writing
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 class OrderDocuments:
     """The document that an order generates or talks about, changed under the order's epoch; its journal reports the
-    changes. Implements `drone.generation.port.Documents`. Make it with `opened`.
+    changes. Implements `drone.generation.port.DocumentPort`. Make it with `opened`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class OrderDocuments:
     async def opened(
         cls, store: AsyncStore, journal: OrderJournal, document_id: str, functions: Functions
     ) -> "OrderDocuments":
-        """Raises `DocumentLost`, `Fenced`."""
+        """Raises `DocumentLost`, `StoreFenced`."""
         journal.check_open()
         try:
             blueprint = await store.patiently(lambda store: store.documents.blueprint(document_id))
@@ -62,8 +62,8 @@ class OrderDocuments:
     def blueprint(self) -> Blueprint:
         return self._blueprint
 
-    async def state(self) -> State:
-        """The committed state. Raises `DocumentLost`, `Fenced`."""
+    async def state(self) -> DocumentState:
+        """The committed state. Raises `DocumentLost`, `StoreFenced`."""
         self._journal.check_open()
         try:
             state = await self._store.patiently(lambda store: store.documents.state(self._id))
@@ -80,14 +80,14 @@ class OrderDocuments:
         self._of_same_blueprint(done.change.state)
         return done.change
 
-    def _of_same_blueprint(self, state: State) -> State:
+    def _of_same_blueprint(self, state: DocumentState) -> DocumentState:
         if state.blueprint != self._blueprint.digest:
             raise DocumentLost(f"the document {self._id} has another blueprint by now: {state.blueprint}")
         return state
 
 
 class OrderNotes:
-    """The notes of an order's project, written under the order's epoch: `drone.tools.frame.notes_port.Notes`."""
+    """The notes of an order's project, written under the order's epoch: `drone.tools.frame.notes_port.NotesPort`."""
 
     def __init__(self, store: AsyncStore, journal: OrderJournal, order: WorkOrder, workspace_key: str | None) -> None:
         """The project is the workspace; for a repository that is cloned for each session, its address; without a
@@ -124,8 +124,8 @@ class OrderNotes:
             return await self._store.patiently(work)
         except (UnknownNote, TooManyNotes) as refused:
             raise NoteRefused(str(refused)) from refused
-        except Fenced as lost:
-            raise JournalFenced(str(lost)) from lost
+        except StoreFenced as lost:
+            raise Fenced(str(lost)) from lost
 
 
 class OrderPeople:

@@ -21,17 +21,17 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 """Our own messages have about 1 KB, and the events of Celery's workers some hundred."""
 
 
-class Unacceptable(Exception):
+class UnreadableMessage(Exception):
     """A message that is dropped without being parsed."""
 
 
-class Message(virtual.Message):
+class PlainMessage(virtual.Message):
     """Kombu's message, except that compressed ones are refused: ours are never compressed, and 300 KB may decompress to
     a gigabyte."""
 
     def __init__(self, payload: Any, channel: Any = None, **more: Any) -> None:
         if (payload.get("headers") or {}).get("compression"):
-            raise Unacceptable("it is compressed")
+            raise UnreadableMessage("it is compressed")
         super().__init__(payload, channel, **more)  # type: ignore[no-untyped-call]
 
 
@@ -41,7 +41,7 @@ class BoundedRedis(redis.PrefixedStrictRedis):
     def parse_response(self, connection: Any, command_name: str, **options: Any) -> Any:
         answer = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
         if command_name == "BRPOP" and answer and len(answer[1]) > MAX_MESSAGE_BYTES:
-            raise Unacceptable(f"it has {len(answer[1]):,} bytes")
+            raise UnreadableMessage(f"it has {len(answer[1]):,} bytes")
         return answer
 
 
@@ -59,10 +59,10 @@ class QoS(virtual.QoS):
             log.warning("messages could not be returned", problem=repr(problems[0][0])[:LOGGED_CHARACTERS])
 
 
-class Channel(transport.Channel):
+class WorkerChannel(transport.Channel):
     """Kombu's channel, except that it drops an unreadable message: requeued, it would end the next worker as well."""
 
-    Message = Message
+    Message = PlainMessage
     ack_emulation = False
     _kept: BoundedRedis | None = None
 
@@ -105,7 +105,7 @@ class Channel(transport.Channel):
         """A pub/sub message, with empty data if it is too large."""
         message = super()._handle_message(client, response)  # type: ignore[no-untyped-call]
         if isinstance(message["data"], bytes | str) and len(message["data"]) > MAX_MESSAGE_BYTES:
-            self._drop(Unacceptable(f"it has {len(message['data']):,} bytes"))
+            self._drop(UnreadableMessage(f"it has {len(message['data']):,} bytes"))
             message["data"] = b""
         return message
 
@@ -134,25 +134,25 @@ class Channel(transport.Channel):
         return tuple(error for error in errors if error is not KeyError)
 
 
-class SentinelChannel(Channel, transport.SentinelChannel):
+class WorkerSentinelChannel(WorkerChannel, transport.SentinelChannel):
     """The same for a master that Sentinels watch."""
 
 
-class Transport(transport.Transport):
-    Channel = Channel
+class WorkerTransport(transport.Transport):
+    Channel = WorkerChannel
 
 
-class SentinelTransport(transport.SentinelTransport):
-    Channel = SentinelChannel
+class WorkerSentinelTransport(transport.SentinelTransport):
+    Channel = WorkerSentinelChannel
 
 
-class BrokerConnection(transport.BrokerConnection):
+class WorkerConnection(transport.BrokerConnection):
     """Kombu's connection, except that it reconnects after a long outage as quickly as after a short one.
 
     `refused` is called for each message that cannot be read. Copies of the connection only send, and need none.
     """
 
-    transports = Transport, SentinelTransport
+    transports = WorkerTransport, WorkerSentinelTransport
 
     def __init__(self, *arguments: Any, refused: Callable[[], None] = lambda: None, **more: Any) -> None:
         super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
@@ -163,11 +163,11 @@ class BrokerConnection(transport.BrokerConnection):
         return self
 
 
-class Messaging(transport.Messaging):
-    """Celery's `amqp` with `BrokerConnection`; the application counts the messages that it drops."""
+class WorkerMessaging(transport.Messaging):
+    """Celery's `amqp` with `WorkerConnection`; the application counts the messages that it drops."""
 
-    connection_type = BrokerConnection
+    connection_type = WorkerConnection
 
     @property
-    def Connection(self) -> Callable[..., BrokerConnection]:
+    def Connection(self) -> Callable[..., WorkerConnection]:
         return partial(self.connection_type, refused=self.app.message_refused)

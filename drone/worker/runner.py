@@ -26,7 +26,7 @@ from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ToolFinished
-from mcc.contracts.order import EarlierTurn, OrderKind, Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.rows.values import Claim
 
@@ -140,7 +140,7 @@ class Runner:
         tree.take_over()
         return fold, tree, weight
 
-    async def _turn(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome | None:
+    async def _turn(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> OrderOutcome | None:
         """Run the turn until it ends or the execution stops. Answers its outcome; None when this drone must not end the
         order."""
         turn = asyncio.create_task(self._attempt(execution, claim, journal, tree), name=f"order {execution.order_id}")
@@ -167,7 +167,7 @@ class Runner:
             await self._store.patiently(lambda store: store.sessions.context(order, characters=SESSION_CHARACTERS))
         )
 
-    async def _attempt(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome:
+    async def _attempt(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> OrderOutcome:
         """Resume from where an earlier attempt stopped, under the controls that were placed until now."""
         assert execution.router is not None
         # A control placed between the claim and `hold` poked this drone before it listened for this order.
@@ -175,7 +175,7 @@ class Runner:
             await self._read_controls(execution)
         session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:
-            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
+            return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
             documents = await self._documents(claim.order, journal)
             reached = await self._calls_before_target(claim.order)
@@ -196,14 +196,14 @@ class Runner:
                     await journal.settle()  # before comparing the workspace, which may take long
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
-            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
+            return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
         except NotNow as problem:
             if (block := fetch_again(claim.order, str(problem))) is None:
-                return Outcome(status=OrderStatus.FAILED, reason=FailureReason.EXPIRED, detail=str(problem))
+                return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.EXPIRED, detail=str(problem))
             execution.wait_for(block)
             raise
         except CannotFetch as problem:
-            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
+            return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
         except OrderParked as parked:
             execution.wait_for(parked.block)
             raise
@@ -212,8 +212,8 @@ class Runner:
             raise
 
     async def _with_changes(
-        self, execution: Execution, claim: Claim, journal: OrderJournal, outcome: Outcome
-    ) -> Outcome:
+        self, execution: Execution, claim: Claim, journal: OrderJournal, outcome: OrderOutcome
+    ) -> OrderOutcome:
         """The outcome, with what the order did to its workspace."""
         tree = execution.router.tree if execution.router else Tree()
         if execution.directory is None or not (tree.checkpointed or tree.git_facts):
@@ -238,7 +238,7 @@ class Runner:
         return await OrderDocuments.opened(self._store, journal, order.document_id, self._crew.functions)
 
 
-def outcome_of(execution: Execution, turn: "asyncio.Task[Outcome]") -> Outcome | None:
+def outcome_of(execution: Execution, turn: "asyncio.Task[OrderOutcome]") -> OrderOutcome | None:
     """The outcome of a turn that ended or was stopped; None when the order belongs to another drone, or returns to the
     queue.
 

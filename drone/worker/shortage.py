@@ -14,7 +14,7 @@ import structlog
 from drone.agent.control.idle_watch import Block
 from drone.worker.executions import Execution, Executions
 from drone.worker.loop import AsyncStore
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.resources import MEGABYTE, Reserve, resident_bytes, trim_heap
 from mcc.store.database.errors import StoreUnavailable
@@ -269,7 +269,7 @@ class MemoryWatch:
             "(DRONE_MEMORY_MB). Let it read less at once, or allow more."
         )
         self._leaving = execution
-        execution.end(Outcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=why))
+        execution.end(OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=why))
         log.warning("order ends", order_id=execution.order_id, why=why)
 
 

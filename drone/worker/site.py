@@ -75,7 +75,7 @@ def fetch_again(order: WorkOrder, problem: str) -> Block | None:
     return Block(WaitingReason.WORKSPACE, problem.rstrip("."), until=at + FETCH_AGAIN)
 
 
-class Verdict(Enum):
+class SiteVerdict(Enum):
     """What a drone does with an order that names a workspace."""
 
     HERE = auto()  # this drone sees the workspace: claim
@@ -119,22 +119,22 @@ def sight_of(path: str, roots: Roots) -> Sight:
         return Sight(real, exists, covered, problem=str(problem))
 
 
-def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registration]) -> Verdict:
+def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registration]) -> SiteVerdict:
     """`begun`: whether any drone has worked on the order. `others`: the live drones besides this one, which is on
     `host`.
 
     Drones of one machine see the same files. What a drone of another machine sees, only that drone can tell.
     """
     if sight.seen:
-        return Verdict.HERE
+        return SiteVerdict.HERE
     if sight.refused:
-        return Verdict.NOBODY if begun else Verdict.INVALID
+        return SiteVerdict.NOBODY if begun else SiteVerdict.INVALID
     covering = [one for one in others if _is_under(sight.path, map(Path, one.workspace_roots))]
     if sight.exists and any(one.host == host for one in covering):
-        return Verdict.ELSEWHERE
+        return SiteVerdict.ELSEWHERE
     if any(one.host != host for one in covering):
-        return Verdict.PERHAPS
-    return Verdict.NOBODY if begun else Verdict.INVALID
+        return SiteVerdict.PERHAPS
+    return SiteVerdict.NOBODY if begun else SiteVerdict.INVALID
 
 
 def _is_under(path: Path, roots: Iterable[Path]) -> bool:

@@ -36,7 +36,7 @@ from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.dispatch.task_events import TaskEvents
 from mcc.resources import Reserve, allowed_bytes
-from mcc.store.database.errors import Refused, StoreUnavailable
+from mcc.store.database.errors import StoreRefused, StoreUnavailable
 from mcc.store.rows.values import Claim
 from mcc.store.store import Offload, Store
 
@@ -219,7 +219,7 @@ class Workshop:
             await self._store.once(
                 lambda store: store.controls.request(order_id, ControlKind.CANCEL, cancel, principal=principal)
             )
-        except (Refused, StoreUnavailable) as problem:
+        except (StoreRefused, StoreUnavailable) as problem:
             log.warning("order could not be cancelled", order_id=order_id, problem=str(problem))
         self._control.poke()
 

@@ -23,15 +23,15 @@ from drone.worker.entering import GRACE_SECONDS, Entrance
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from drone.worker.site import Sight, Site, Verdict, live_incarnations, sight_of, verdict
-from mcc.addresses import Refused
+from drone.worker.site import Sight, Site, SiteVerdict, live_incarnations, sight_of, verdict
+from mcc.addresses import AddressRefused
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.database.errors import ControlsPending, Fenced
+from mcc.store.database.errors import ControlsPending, StoreFenced
 from mcc.store.rows.transitions import cancels_order
 from mcc.store.rows.values import Claim, Parking, Waiting, WorkspaceHold
 
@@ -72,7 +72,7 @@ TAKEN_BACK = "a resume took it back before a drone could do it"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClaimPlan:
     """How to claim an order that names a workspace.
 
     `hold`: how the order holds its workspace. `workspace`: the opened workspace. `waits`: claim the order only to park
@@ -122,42 +122,42 @@ class Workspaces:
         started = self._me.started if self._me else 0
         return self._site.directory / "children" / f"{os.getpid()}-{started}"
 
-    async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
+    async def plan(self, order: WorkOrder, *, begun: bool) -> ClaimPlan | None:
         """How this drone claims an order that names a workspace; None when it should not claim the order now."""
         assert order.workspace is not None
         try:
             return await self._plan(order, order.workspace, begun=begun)
         except (NoThread, TimeoutError):
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=NOT_IN_TIME)
-            return Plan(waits=SILENT.format(order.workspace)) if self._others_had_their_chance(order.id) else None
+            return ClaimPlan(waits=SILENT.format(order.workspace)) if self._others_had_their_chance(order.id) else None
         except OSError as problem:
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem))
             return None
 
-    async def _plan_checkout(self, order: WorkOrder, workspace: str) -> Plan | None:
+    async def _plan_checkout(self, order: WorkOrder, workspace: str) -> ClaimPlan | None:
         """The plan for a git address. The checkout itself is made after the claim, because it takes long."""
         try:
             address = git_address(workspace)
-        except Refused as problem:
-            return Plan(problem=str(problem))
+        except AddressRefused as problem:
+            return ClaimPlan(problem=str(problem))
         if self._site.checkouts is None:
-            return Plan(problem=NO_CHECKOUTS)
+            return ClaimPlan(problem=NO_CHECKOUTS)
         key = self._site.checkouts.name(address, await self._holders.session_of(order))
         hold = WorkspaceHold(key, exclusive=True, lasting=True, by_path=key)
         if await self._crew.pools.of(order.id).tool(self._site.checkouts.has, key):
-            return Plan(hold)
+            return ClaimPlan(hold)
         if order.kind is OrderKind.REVERT:
             names, why = await self._holders.of_checkpoints(order, ())
         else:
             names, why = await self._holders.of_checkout(order)
-        return await self._leave_to(names, order, why) if why else Plan(hold)
+        return await self._leave_to(names, order, why) if why else ClaimPlan(hold)
 
-    async def _leave_to(self, names: Sequence[str], order: WorkOrder, why: str) -> Plan | None:
+    async def _leave_to(self, names: Sequence[str], order: WorkOrder, why: str) -> ClaimPlan | None:
         """The plan for an order that only these drones can carry out: leave it to them while one of them is up; else
         end it with the reason `why`."""
         if await self._holders.another_is_up(names) or not self._others_had_their_chance(order.id):
             return None
-        return Plan(problem=why)
+        return ClaimPlan(problem=why)
 
     async def checked_out(self, order: WorkOrder) -> Workspace:
         """The checkout of an order that names a git address. Raises `CannotFetch`."""
@@ -169,7 +169,7 @@ class Workspaces:
         except (PathError, OSError) as problem:
             raise CannotFetch(f"{order.workspace} cannot be checked out here: {problem}") from problem
 
-    async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
+    async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> ClaimPlan | None:
         if is_git_address(workspace):
             return await self._plan_checkout(order, workspace)
         root = self._roots.named_by(workspace)
@@ -180,16 +180,16 @@ class Workspaces:
                 names, why = await self._holders.of_checkpoints(order, known)
                 if why:
                     return await self._leave_to(names, order, why)
-            return Plan(hold, workspace=sight.workspace)
+            return ClaimPlan(hold, workspace=sight.workspace)
         judge = partial(verdict, sight, begun=begun, host=self._site.host, others=await self._others())
         match await self._look(_ROOTS_OF_OTHERS, order.id, judge):
-            case Verdict.INVALID:
-                return Plan(problem=sight.problem)
-            case Verdict.PERHAPS if self._others_had_their_chance(order.id):
-                return Plan(waits=f"It waits for a drone that sees {workspace}")
-            case Verdict.NOBODY:
+            case SiteVerdict.INVALID:
+                return ClaimPlan(problem=sight.problem)
+            case SiteVerdict.PERHAPS if self._others_had_their_chance(order.id):
+                return ClaimPlan(waits=f"It waits for a drone that sees {workspace}")
+            case SiteVerdict.NOBODY:
                 outside = sight.exists and not sight.covered
-                return Plan(waits=(OUTSIDE if outside else NOT_SEEN).format(workspace))
+                return ClaimPlan(waits=(OUTSIDE if outside else NOT_SEEN).format(workspace))
             case _:
                 return None
 
@@ -212,13 +212,13 @@ class Workspaces:
         key, alone = workspace_key(sight.workspace), self._crew.may_write(order, sight.workspace)
         return sight, WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(sight.workspace))
 
-    def replaced(self, order: WorkOrder, found: str) -> Plan | None:
+    def replaced(self, order: WorkOrder, found: str) -> ClaimPlan | None:
         """How this drone claims an order that began in another directory than the one that now stands at its path;
         `found` is the key of the latter."""
         if not self._others_had_their_chance(order.id):
             return None
         said = CHECKED_OUT_ELSEWHERE if is_git_address(str(order.workspace)) else REPLACED
-        return Plan(waits=said.format(order.workspace), found=found)
+        return ClaimPlan(waits=said.format(order.workspace), found=found)
 
     def _others_had_their_chance(self, order_id: str) -> bool:
         """Whether this drone has left the order to other drones for at least `left_seconds`. The first call for an
@@ -231,7 +231,7 @@ class Workspaces:
         found = await self._store.patiently(lambda store: store.leases.registrations())
         return [one for one in found if one.incarnation != self._lease.incarnation]
 
-    async def park(self, claim: Claim, plan: Plan, *, drone: str) -> int | None:
+    async def park(self, claim: Claim, plan: ClaimPlan, *, drone: str) -> int | None:
         """Park an order that was claimed only to wait for its workspace. Open resumes are refused, and the pauses they
         cancelled; an open cancel hands the order back instead.
 
@@ -243,7 +243,7 @@ class Workspaces:
                 seq = await self._park(_parking(claim, plan, seen))
                 log.info("order waits for its workspace", order_id=claim.order.id, workspace=claim.order.workspace)
                 return seq
-            except Fenced as problem:
+            except StoreFenced as problem:
                 log.warning("another drone holds the order", order_id=claim.order.id, problem=str(problem))
                 return None
             except ControlsPending:
@@ -336,7 +336,7 @@ def _useless(controls: Sequence[Control]) -> list[Control]:
     return [*resumes, *(one for one in pauses if one.number < last.get(one.record_id, 0))]
 
 
-def _parking(claim: Claim, plan: Plan, seen: int) -> Parking:
+def _parking(claim: Claim, plan: ClaimPlan, seen: int) -> Parking:
     assert plan.waits is not None
     return Parking(
         order_id=claim.order.id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.sandbox.protection.protected import ATTRIBUTES, Protected, plain, refused_attributes
-from drone.sandbox.protection.refusals import PathChange, refusals
+from drone.sandbox.protection.refusals import ChangedPath, refusals
 
 _GITLINK = "160000"
 _ATTRIBUTES_BYTES = 1_000_000
@@ -19,7 +19,7 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A path that differs between two trees. `status` A (added), D (deleted), M or T (changed content or type);
     `before` and `after` are git's modes."""
 
@@ -33,18 +33,18 @@ class Change:
         return _GITLINK in (self.before, self.after)
 
 
-def parse_changes(raw: bytes) -> list[Change]:
+def parse_changes(raw: bytes) -> list[FileChange]:
     """Parse the output of `git diff-tree -r -z --no-renames`."""
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     found = []
     for about, path in zip(words[::2], words[1::2], strict=False):
         before, after, _, _, status = about.lstrip(":").split(" ")
-        found.append(Change(path, status[:1], before, after))
+        found.append(FileChange(path, status[:1], before, after))
     return found
 
 
 def apply_changes(
-    workspace: Workspace, staged: Workspace, changes: Sequence[Change], protected: Protected
+    workspace: Workspace, staged: Workspace, changes: Sequence[FileChange], protected: Protected
 ) -> list[str]:
     """Apply these changes to the workspace, deletions first; the new files are in `staged`. Applying them again does
     nothing.
@@ -53,7 +53,7 @@ def apply_changes(
     the way. Blocks.
     Raises OSError.
     """
-    refused = refusals(workspace.fd, protected, [PathChange(one.path, one.status != "D") for one in changes])
+    refused = refusals(workspace.fd, protected, [ChangedPath(one.path, one.status != "D") for one in changes])
     left = []
     # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
@@ -63,7 +63,7 @@ def apply_changes(
     return left
 
 
-def _has_new_drivers(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+def _has_new_drivers(workspace: Workspace, staged: Workspace, change: FileChange) -> bool:
     """Whether this is a `.gitattributes` with lines that name programs and that the workspace's does not have."""
     if plain(os.path.basename(change.path)) != ATTRIBUTES or change.status == "D":
         return False
@@ -83,7 +83,7 @@ def _drivers_in(workspace: Workspace, path: str) -> Sequence[str] | None:
     return None if len(content) > _ATTRIBUTES_BYTES else refused_attributes(content.decode("utf-8", "replace"))
 
 
-def _apply(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+def _apply(workspace: Workspace, staged: Workspace, change: FileChange) -> bool:
     """Apply one change; False where something is in the way."""
     try:
         above = _above(workspace, change.path, make=change.status != "D")

@@ -10,7 +10,7 @@ from threading import Event
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import Report
 from drone.agent.subagents.children import CannotHire
-from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.agent.turns.turn import Task, Turn
 from drone.checkpoints.recording import NOTHING_CHANGED, CallCheckpoints, OrderCheckpoints
 from drone.sandbox.places.paths import Workspace, WorkspaceGone
@@ -23,7 +23,7 @@ from drone.tools.git.program import Git
 from drone.worktrees.ending import TROUBLE, SavedWork, WorktreeOutcome, save, worktree_at, worktree_repository
 from drone.worktrees.merging import Merging
 from drone.worktrees.places import WorktreeDirectory, WorktreeHome, WorktreePage
-from drone.worktrees.repository import Repository, Saved
+from drone.worktrees.repository import Saved, WorkspaceGit
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
 from mcc.contracts.journal import Outcome
@@ -105,11 +105,11 @@ class Isolated:
     def specs(self) -> Sequence[ToolSpec]:
         return self._above.specs()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         there = self._tools_for(call.name)
         return self._refusal(call.name) if there is None else await there.call(call)
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         there = self._tools_for(call.name)
         return self._refusal(call.name) if there is None else await preview_of(there, call)
 
@@ -232,11 +232,11 @@ class Isolated:
     async def _worktree(self, place: WorktreeDirectory, turn: Turn) -> Worktree:
         return await turn.threads.tool(worktree_at, place, self._outside)
 
-    async def _repository(self, place: WorktreeDirectory, turn: Turn) -> Repository:
+    async def _repository(self, place: WorktreeDirectory, turn: Turn) -> WorkspaceGit:
         """The repository that the worktree branches from."""
         checkout = await self._all.git.opened(self._outside, turn.threads)
         scratch = await turn.threads.tool(Workspace, place.git)
-        return await Repository.opened(checkout, scratch, self._all.protected)
+        return await WorkspaceGit.opened(checkout, scratch, self._all.protected)
 
     async def _bring_back(
         self, page: WorktreePage, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
@@ -284,7 +284,7 @@ class Isolated:
         if self._all.checkpoints is None or self._parent is not None:
             yield
             return
-        call = Call(page.record_id, "worktree", {}, turn.tree.records[page.record_id].origin, turn)
+        call = StartedCall(page.record_id, "worktree", {}, turn.tree.records[page.record_id].origin, turn)
         checkpoints = CallCheckpoints(self._all.checkpoints, call, turn, Event())
         await checkpoints.before(page.record_id, [os.fsencode(path) for path in paths])
         try:

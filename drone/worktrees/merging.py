@@ -10,7 +10,7 @@ from drone.threads import OwnThreads
 from drone.tools.frame.tool import ToolFailed
 from drone.worktrees.file_changes import apply_changes
 from drone.worktrees.places import WorktreeDirectory, WorktreePage
-from drone.worktrees.repository import Merge, Repository
+from drone.worktrees.repository import Merge, WorkspaceGit
 
 Keep = Callable[[Sequence[str]], AbstractAsyncContextManager[None]]
 """Takes a checkpoint of these paths of the workspace, which are changed inside the block."""
@@ -28,7 +28,7 @@ class Merged:
 class Merging:
     """Merges the worktree described by `page`, in the directory `place`, into the workspace of `above`."""
 
-    above: Repository
+    above: WorkspaceGit
     page: WorktreePage
     place: WorktreeDirectory
     threads: OwnThreads

@@ -10,9 +10,9 @@ from drone.sandbox.places.worktree import Worktree, common_of
 from drone.sandbox.protection.guard import FIXED
 from drone.sandbox.protection.protected import Protected
 from drone.tools.frame.tool import ToolFailed
-from drone.tools.git.program import Checkout, names_in
+from drone.tools.git.program import GitCheckout, names_in
 from drone.tools.git.writing import IDENTITY, NAMES, excluded_paths, pathspecs, untracked
-from drone.worktrees.file_changes import Change, parse_changes
+from drone.worktrees.file_changes import FileChange, parse_changes
 
 LARGEST_FILE = 50_000_000
 """Largest untracked file in bytes that a worktree begins with."""
@@ -29,7 +29,7 @@ class Merge:
 
     ours: str
     tree: str
-    changes: tuple[Change, ...]
+    changes: tuple[FileChange, ...]
     conflicts: tuple[str, ...]
 
 
@@ -43,14 +43,14 @@ class Saved:
     lost: tuple[str, ...] = ()
 
 
-class Repository:
+class WorkspaceGit:
     """git in one workspace, which may itself be a worktree. `scratch` is a directory for index files; `protected`:
     paths that no snapshot includes unless git tracks them.
 
     Methods raise `ToolFailed`, `PathError`, OSError.
     """
 
-    def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
+    def __init__(self, checkout: GitCheckout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
         self._checkout = checkout.with_environment(**IDENTITY).writable(common, scratch=scratch)
         self._scratch = scratch
         self._protected = protected
@@ -58,7 +58,7 @@ class Repository:
         self.common = common
 
     @classmethod
-    async def opened(cls, checkout: Checkout, scratch: Workspace, protected: Protected = FIXED) -> Self:
+    async def opened(cls, checkout: GitCheckout, scratch: Workspace, protected: Protected = FIXED) -> Self:
         checkout.needs_files()
         common = await checkout.threads.tool(common_of, checkout.workspace, checkout.repository.directory)
         return cls(checkout, common, scratch, protected)
@@ -104,7 +104,7 @@ class Repository:
         changes = parse_changes((await self._checkout.output(*raw, bounds=NAMES)).head)
         return Merge(ours, tree, tuple(changes), tuple(dict.fromkeys(filter(None, conflicts))))
 
-    async def stage(self, merge: Merge, staged: Workspace, changes: Iterable[Change]) -> None:
+    async def stage(self, merge: Merge, staged: Workspace, changes: Iterable[FileChange]) -> None:
         """Write the new files of these changes into the empty directory `staged`."""
         there = self._checkout.writable(self.common, scratch=self._scratch, staged=staged)
         here = there.with_environment(GIT_INDEX_FILE="/scratch/merged")
@@ -142,7 +142,7 @@ class Repository:
         return _word((await self._checkout.output(*arguments)).head)
 
 
-class WorktreeRepository(Repository):
+class WorktreeRepository(WorkspaceGit):
     """git in a worktree: filling it with files, and saving it."""
 
     async def fill(self, commit: str) -> None:
@@ -185,7 +185,7 @@ class WorktreeRepository(Repository):
         return names, True
 
 
-async def _written(checkout: Checkout) -> str:
+async def _written(checkout: GitCheckout) -> str:
     return _word((await checkout.output("write-tree")).head)
 
 

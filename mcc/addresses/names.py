@@ -20,7 +20,7 @@ _KEPT = "/%:@!$&'()*+,;=~?"
 _SHOWN = 200
 
 
-class Refused(ValueError):
+class AddressRefused(ValueError):
     """The address is invalid or not allowed, so no connection is made. The message says what is wrong with it."""
 
 
@@ -61,26 +61,26 @@ def host_of(text: str) -> str:
     """The canonical spelling: a name in lower-case ASCII without trailing dot, or an IP address without brackets.
 
     Refuses a host that ends in a number but is not a dotted-quad IPv4 address (`0x7f000001`, `2130706433`,
-    `017700000001`, `127.1`), because some programs read it as an address. Raises `Refused`.
+    `017700000001`, `127.1`), because some programs read it as an address. Raises `AddressRefused`.
     """
     if not text or len(text) > _LONGEST_HOST + 2:
-        raise Refused(f"{_shown(text)} is not a host name.")
+        raise AddressRefused(f"{_shown(text)} is not a host name.")
     if text.startswith("[") or ":" in text:
         return _bracketed(text)
     name = _ascii(text).lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > _LONGEST_HOST or not all(_is_label(label) for label in labels):
-        raise Refused(f"{_shown(text)} is not a host name.")
+        raise AddressRefused(f"{_shown(text)} is not a host name.")
     if labels[-1].isdigit() or labels[-1].startswith("0x"):
         address = _address(name)
         if address is None:
-            raise Refused(f"{_shown(text)} is an unusual spelling of an address: write it as 93.184.216.34.")
+            raise AddressRefused(f"{_shown(text)} is an unusual spelling of an address: write it as 93.184.216.34.")
         return str(address)
     return name
 
 
 def endpoint_of(text: str, port: int | None = None) -> Endpoint:
-    """Parse `host:port`, or a host alone, which then gets the default `port`. Raises `Refused`."""
+    """Parse `host:port`, or a host alone, which then gets the default `port`. Raises `AddressRefused`."""
     host, colon, digits = text.rpartition(":")
     if not colon or digits.endswith("]") or (":" in host and not host.startswith("[")):
         host, digits = text, "" if port is None else str(port)
@@ -105,7 +105,7 @@ def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
         authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2].split(",")
         places = [*_hosts_in_query(rest), *filter(None, authority)] or ["localhost"]
         for place in places if port else ():
-            with suppress(Refused):
+            with suppress(AddressRefused):
                 found.append(endpoint_of(place, port))
     return tuple(found)
 
@@ -127,21 +127,21 @@ def _has_port(host: str) -> bool:
 
 
 def url_of(text: str) -> Url:
-    """Parse an http or https URL; one with a user or password is refused. Raises `Refused`."""
+    """Parse an http or https URL; one with a user or password is refused. Raises `AddressRefused`."""
     if len(text) > LONGEST_URL:
-        raise Refused(f"A URL has at most {LONGEST_URL:,} characters.")
+        raise AddressRefused(f"A URL has at most {LONGEST_URL:,} characters.")
     if any(one <= " " or one in "\\\x7f" or one.isspace() for one in text):
-        raise Refused("A URL has no spaces, control characters or backslashes; encode them.")
+        raise AddressRefused("A URL has no spaces, control characters or backslashes; encode them.")
     try:
         text.encode()
         parts = urlsplit(text)
     except ValueError as error:
-        raise Refused(f"{_shown(text)} is not a URL.") from error
+        raise AddressRefused(f"{_shown(text)} is not a URL.") from error
     scheme = parts.scheme.lower()
     if scheme not in _SCHEMES:
-        raise Refused(f"Only http:// and https:// are fetched, and not {_shown(text)}.")
+        raise AddressRefused(f"Only http:// and https:// are fetched, and not {_shown(text)}.")
     if "@" in parts.netloc:
-        raise Refused("A URL holds no user and no password.")
+        raise AddressRefused("A URL holds no user and no password.")
     target = quote(parts.path or "/", safe=_KEPT.replace("?", ""))
     if parts.query:
         target += "?" + quote(parts.query, safe=_KEPT)
@@ -152,7 +152,7 @@ class HostList:
     """An allow list of hosts.
 
     An entry is `name:port`, or `name` for ports 443 and 80. `*.name` covers all subdomains of a name at any depth, but
-    not the name itself; `*` covers every host. Raises `Refused` for an entry that is not a host.
+    not the name itself; `*` covers every host. Raises `AddressRefused` for an entry that is not a host.
     """
 
     def __init__(self, entries: Iterable[str] = (), ports: tuple[int, ...] = WEB_PORTS) -> None:
@@ -177,7 +177,7 @@ class HostList:
         plain = entry.removeprefix("*.")
         found = {endpoint_of(plain, port) for port in ports}
         if place is self._below and any(one.is_address for one in found):
-            raise Refused(f"{_shown(entry)}: nothing is below an address; name it as it is.")
+            raise AddressRefused(f"{_shown(entry)}: nothing is below an address; name it as it is.")
         place.update(found)
 
     def __bool__(self) -> bool:
@@ -200,14 +200,14 @@ class HostList:
 def _is_entry(entry: str) -> bool:
     try:
         HostList([entry])
-    except Refused:
+    except AddressRefused:
         return False
     return True
 
 
 def _port(digits: str, whole: str) -> int:
     if not digits.isascii() or not digits.isdigit() or len(digits) > 5 or not 0 < int(digits) < 65_536:
-        raise Refused(f"{_shown(whole)}: a port is a number from 1 to 65535.")
+        raise AddressRefused(f"{_shown(whole)}: a port is a number from 1 to 65535.")
     return int(digits)
 
 
@@ -216,7 +216,7 @@ def _bracketed(text: str) -> str:
     address = _address(inner)
     # An IPv6 zone (fe80::1%eth0) names a network interface of this machine, so it is no address of another host.
     if address is None or "%" in inner:
-        raise Refused(f"{_shown(text)} is not an IPv6 address.")
+        raise AddressRefused(f"{_shown(text)} is not an IPv6 address.")
     return str(address)
 
 
@@ -226,7 +226,7 @@ def _ascii(text: str) -> str:
     try:
         return text.encode("idna").decode("ascii")
     except UnicodeError as error:
-        raise Refused(f"{_shown(text)} is not a host name.") from error
+        raise AddressRefused(f"{_shown(text)} is not a host name.") from error
 
 
 def _is_label(label: str) -> bool:

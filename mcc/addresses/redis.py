@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from mcc.addresses.credentials import unreadable
-from mcc.addresses.names import Endpoint, Refused, endpoint_of
+from mcc.addresses.names import AddressRefused, Endpoint, endpoint_of
 
 SOCKETS = ("unix", "redis+socket")
 SENTINELS = ("sentinel", "sentinels")
@@ -67,7 +67,7 @@ def sentinel_address(url: str) -> SentinelAddress | None:
         raise ValueError("db is the number of a database")
     try:
         found = tuple(endpoint_of(host, SENTINEL_PORT) for host in hosts.split(","))
-    except Refused:
+    except AddressRefused:
         raise ValueError(f"the hosts of the Sentinels cannot be read; write {SENTINEL_FORM}") from None
     return SentinelAddress(
         found,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from mcc.addresses.names import Endpoint, Refused
+from mcc.addresses.names import AddressRefused, Endpoint
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -72,34 +72,34 @@ class AddressRule:
         self._known_until = 0.0
 
     async def resolve(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
-        """All addresses of the endpoint's host, in the order in which to try them. Raises `Refused`.
+        """All addresses of the endpoint's host, in the order in which to try them. Raises `AddressRefused`.
 
         One forbidden address refuses the whole host, because the owner of the name decides which address comes first.
         """
         private = endpoint in self._private
         if endpoint in self._own or (endpoint.host in self._own_hosts and not private):
-            raise Refused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
+            raise AddressRefused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
         found = (endpoint.host,) if endpoint.is_address else await self._resolve(endpoint.host)
         addresses = [ipaddress.ip_address(one.partition("%")[0]) for one in found]
         if not addresses:
-            raise Refused(f"{endpoint.host} has no address: check the name.")
+            raise AddressRefused(f"{endpoint.host} has no address: check the name.")
         services = await self._services()
         for address in addresses:
             self._check(endpoint, address, private)
             if Endpoint(str(unmapped(address)), endpoint.port) in services:
-                raise Refused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
+                raise AddressRefused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
         return tuple(self._dial(Endpoint(str(address), endpoint.port)) for address in addresses)
 
     def _check(self, endpoint: Endpoint, address: Address, private: bool) -> None:
         plain = unmapped(address)
         if plain.is_link_local or plain.is_unspecified or plain.is_multicast:
-            raise Refused(f"{endpoint} leads to {address}, which is never reached from here.")
+            raise AddressRefused(f"{endpoint} leads to {address}, which is never reached from here.")
         if private:
             return
         if not is_public(plain):
-            raise Refused(f"{endpoint} leads to {address}, which is not a public address.")
+            raise AddressRefused(f"{endpoint} leads to {address}, which is not a public address.")
         if self._is_here(plain):
-            raise Refused(f"{endpoint} leads to {address}, which is this machine.")
+            raise AddressRefused(f"{endpoint} leads to {address}, which is this machine.")
 
     async def _services(self) -> frozenset[Endpoint]:
         """The addresses of `own`. Resolved again every `_KNOWN_SECONDS`, because a service may move."""

@@ -32,7 +32,7 @@ from mcc.api import (
 )
 from mcc.api.catalogue import Catalogue
 from mcc.api.function_rules import FunctionRules
-from mcc.api.guard import Door, Guard
+from mcc.api.guard import Door, RequestGuard
 from mcc.api.health import Metrics
 from mcc.api.problems import PROBLEM_TYPE
 from mcc.api.records import Records
@@ -48,7 +48,7 @@ from mcc.documents.own_functions import own_functions
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
 from mcc.resources import Reserve
-from mcc.settings import Settings, watched_secrets
+from mcc.settings import ServiceSettings, watched_secrets
 from mcc.store.store import BoundedOffload, Store
 
 TEXT_SECONDS = 60.0
@@ -71,7 +71,7 @@ NO_REDIS = RedisAccess()
 
 
 def build_app(
-    settings: Settings,
+    settings: ServiceSettings,
     store: Store,
     *,
     token: str,
@@ -127,11 +127,11 @@ def build_app(
     app.router.routes += [*orders.conversations.routes, *description.routes]
     problems.install(app, redactor)
     _describe(app)
-    app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
+    app.add_middleware(RequestGuard, door=Door(settings, token), metrics=metrics)
     return app
 
 
-def _own_functions(settings: Settings) -> Functions:
+def _own_functions(settings: ServiceSettings) -> Functions:
     own = settings.configuration.own
     return own_functions(settings.documents.functions, own.parent if own else None).functions
 

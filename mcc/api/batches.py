@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body
 from fastapi.openapi.models import Example
 from starlette.responses import Response
 
-from mcc.api.catalogue import UnknownBlueprint
+from mcc.api.catalogue import UnlistedBlueprint
 from mcc.api.controls import Requested, announce
 from mcc.api.orders import check_disk, controls_by_placing
 from mcc.api.problems import Unacceptable, mistake_in, problem
@@ -88,7 +88,7 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
             continue
         try:
             blueprint = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
-        except (UnknownBlueprint, BlueprintError) as error:
+        except (UnlistedBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
         accepted.append(BatchOrder(found, asked.orders[index].idempotency_key, blueprint))

@@ -31,7 +31,7 @@ class _File:
     origin: Origin
 
 
-class UnknownBlueprint(LookupError):
+class UnlistedBlueprint(LookupError):
     """There is no blueprint of this name. The message is a sentence that suggests the nearest name."""
 
 
@@ -57,7 +57,7 @@ class Catalogue:
         self._lock = Lock()
 
     def find(self, reference: str) -> Offered:
-        """The blueprint of `name`, or of `name:DIGEST12`. Raises `UnknownBlueprint`, `BlueprintError`."""
+        """The blueprint of `name`, or of `name:DIGEST12`. Raises `UnlistedBlueprint`, `BlueprintError`."""
         name, _, digits = reference.partition(":")
         files = self._files()
         file = files.get(name)
@@ -69,9 +69,9 @@ class Catalogue:
         if kept is not None:
             return Offered(kept, "kept")
         if digits:
-            raise UnknownBlueprint(f"No blueprint {name[:80]!r} is here whose digest begins with {digits[:64]!r}.")
+            raise UnlistedBlueprint(f"No blueprint {name[:80]!r} is here whose digest begins with {digits[:64]!r}.")
         known = {*files, *(one.name for one in (self._kept.list() if self._kept is not None else ()))}
-        raise UnknownBlueprint(f"There is no blueprint {name[:80]!r}{did_you_mean(name[:80], known)}.")
+        raise UnlistedBlueprint(f"There is no blueprint {name[:80]!r}{did_you_mean(name[:80], known)}.")
 
     def usable(self, on_error: Callable[[BlueprintError], None]) -> Iterator[Offered]:
         """Every blueprint that a plain name stands for, files first. `on_error` gets the errors of unusable files."""

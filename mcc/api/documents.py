@@ -32,13 +32,13 @@ from mcc.contracts.shape import now
 from mcc.documents import difference
 from mcc.documents.change import Author
 from mcc.documents.commands import commands_of
-from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
+from mcc.documents.export import MEDIA_TYPES, Format, RunSpending, exported
 from mcc.documents.node import ROOT
-from mcc.documents.state import MAX_LEVELS, State, UnknownNode
-from mcc.documents.views import PAGE, Envelope, Page, document_view
+from mcc.documents.state import MAX_LEVELS, DocumentState, UnknownNode
+from mcc.documents.views import PAGE, Envelope, NodeSelection, document_view
 from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
-from mcc.store.work.documents import Begun
+from mcc.store.work.documents import CreatedDocument
 
 MOST_NODES = 1_000
 """The most nodes of one page."""
@@ -58,12 +58,12 @@ async def _nodes(
     depth: Annotated[int | None, Query(ge=0, le=MAX_LEVELS)] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = PAGE,
     cursor: Cursor = None,
-) -> Page:
-    return Page(node, depth, limit, cursor)
+) -> NodeSelection:
+    return NodeSelection(node, depth, limit, cursor)
 
 
 DocumentId = Annotated[str, Depends(_document_id)]
-Nodes = Annotated[Page, Depends(_nodes)]
+Nodes = Annotated[NodeSelection, Depends(_nodes)]
 AnyVersion = Annotated[int, Query(ge=0, le=10**15)]
 EXPORTED = {
     "content": {media.partition(";")[0]: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()},
@@ -78,7 +78,7 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
     nodes in the form of a JSON export. Repeating the same key and body gives the same document."""
     offered = await service.offload(service.catalogue.find, new.blueprint)
 
-    def begin() -> Begun:
+    def begin() -> CreatedDocument:
         check_disk(service)
         return service.store.documents.create(
             offered.blueprint,
@@ -91,7 +91,7 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
 
     run = service.function_rules.run if has_functions(offered.blueprint) else service.write
     begun = await run(begin)
-    found = await service.slow(shown, service.store, begun.document.id, Page())
+    found = await service.slow(shown, service.store, begun.document.id, NodeSelection())
     headers = {"Location": f"documents/{found.id}", **_tag(found.version)}
     return answer(found, 201 if begun.created else 200, headers)
 
@@ -210,19 +210,19 @@ def exported_whole(store: Store, document_id: str, format: Format, version: int 
     return state.version, b"".join(exported(store.blueprints.get(state.blueprint), state, kept, format, spent))
 
 
-def spent_by(store: Store, state: State) -> Mapping[str, Spent]:
+def spent_by(store: Store, state: DocumentState) -> Mapping[str, RunSpending]:
     """Model and usage of the agents that worked on the document, by record id, as far as their records are kept."""
     orders = {stamp.order_id for node in state.nodes.values() for stamp in node.stamps.values() if stamp.order_id}
-    found: dict[str, Spent] = {}
+    found: dict[str, RunSpending] = {}
     for order_id in orders:
         with contextlib.suppress(StoreError):
             record = store.orders.record(order_id)
             for one in record.subagent_history if record is not None else ():
-                found[one.id] = Spent(one.model.effective if one.model else None, one.usage)
+                found[one.id] = RunSpending(one.model.effective if one.model else None, one.usage)
     return found
 
 
-def shown(store: Store, document_id: str, nodes: Page, version: int | None = None) -> DocumentView:
+def shown(store: Store, document_id: str, nodes: NodeSelection, version: int | None = None) -> DocumentView:
     """The document with a page of its nodes. Raises `UnknownDocument` and `Refusal`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
     kept = Envelope(head.created_at, head.updated_at, head.order_id)

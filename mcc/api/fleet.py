@@ -95,7 +95,7 @@ NO_REDIS = "This service has no Redis, by which drones are asked to try models."
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class CheckAssignment:
     """The models that one drone has to try."""
 
     drone: Registration
@@ -122,7 +122,7 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     return whole(results)
 
 
-async def _check_on(checks: DroneChecks, assigned: Assignment) -> list[ModelCheck]:
+async def _check_on(checks: DroneChecks, assigned: CheckAssignment) -> list[ModelCheck]:
     drone, results, why = assigned.drone.name, list[ModelCheck](), "This drone did not say what it found: see its log."
     try:
         results = await checks.check(assigned.drone.incarnation, assigned.names)
@@ -133,7 +133,7 @@ async def _check_on(checks: DroneChecks, assigned: Assignment) -> list[ModelChec
     return [*results, *(ModelCheck(name=one, drone=drone, problem=why) for one in missing)]
 
 
-def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[Assignment]:
+def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[CheckAssignment]:
     """Assign each model to the first drone that can call it, else the first that has it, else the first drone."""
     chosen: dict[str, list[str]] = {}
     for name in names:
@@ -141,7 +141,7 @@ def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[As
         fit = [drone for drone, one in has if one.problem is None] or [drone for drone, _ in has] or list(drones)
         chosen.setdefault(fit[0].incarnation, []).append(name)
     by_incarnation = {drone.incarnation: drone for drone in drones}
-    return [Assignment(by_incarnation[one], tuple(given)) for one, given in chosen.items()]
+    return [CheckAssignment(by_incarnation[one], tuple(given)) for one, given in chosen.items()]
 
 
 def live(service: Service) -> list[Registration]:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from mcc.contracts.shape import now
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import Command, Judge, Judged
 from mcc.documents.functions import Functions
 from mcc.documents.judging import judge_functions
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.store.database.errors import StoreError
 from mcc.store.store import Offload, Store
 
@@ -91,7 +91,7 @@ class FunctionRules:
             return commands, False
         try:
             before, after = self._store.documents.planned(document_id, commands, author)
-        except Refused:
+        except DispatchRefused:
             # Executing the commands will be refused as well, unless the request was answered before: the repetition
             # gets the same answer again.
             return commands, False
@@ -107,10 +107,12 @@ class FunctionRules:
         author = Author(by="person", at=now(), principal=principal)
         try:
             self._store.documents.dispatch(document_id, [Judge(version=state.version, verdicts=verdicts)], author)
-        except (StoreError, Refused) as error:
+        except (StoreError, DispatchRefused) as error:
             log.warning("what functions say of document %s was not written down: %s", document_id, error)
 
-    def _new_verdicts(self, blueprint: Blueprint, state: State, nodes: Iterable[Node]) -> dict[str, tuple[Judged, ...]]:
+    def _new_verdicts(
+        self, blueprint: Blueprint, state: DocumentState, nodes: Iterable[Node]
+    ) -> dict[str, tuple[Judged, ...]]:
         """The functions' verdicts on nodes that lack one, by node id, where a verdict differs from the known one."""
         new: dict[str, tuple[Judged, ...]] = {}
         for node in _unjudged(nodes):

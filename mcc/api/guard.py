@@ -25,7 +25,7 @@ from mcc.api.problems import Refusal, problem
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import NotFinite, RepeatedKey, unclear_json
 from mcc.contracts.well_formed import WellFormed
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS = frozenset(
@@ -57,7 +57,7 @@ _HOST = re2.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5})
 class Door:
     """Decides by the head of a request whether it may pass: size, host, origin, token and content type."""
 
-    def __init__(self, settings: Settings, token: str) -> None:
+    def __init__(self, settings: ServiceSettings, token: str) -> None:
         self._hosts = {"localhost", "127.0.0.1", "::1", *(host.lower() for host in settings.allowed_hosts)}
         if settings.host not in {"0.0.0.0", "::"}:
             self._hosts.add(settings.host.lower())
@@ -187,7 +187,7 @@ class _Answer:
         await self._send(message)
 
 
-class Guard:
+class RequestGuard:
     """The ASGI middleware: checks each HTTP request, buffers its body, and counts its answer in `metrics`."""
 
     def __init__(self, app: ASGIApp, *, door: Door, metrics: Metrics, body_seconds: float = BODY_SECONDS) -> None:

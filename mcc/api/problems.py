@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from mcc.api.catalogue import UnknownBlueprint
+from mcc.api.catalogue import UnlistedBlueprint
 from mcc.contracts.answers import Problem
 from mcc.contracts.documents import VersionConflict
 from mcc.contracts.invisible import escape_invisible_json
@@ -59,14 +59,14 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.OrderIsUnfinished: 409,
     errors.ControlNotTaken: 409,
     errors.CannotFork: 422,
-    errors.CannotRevert: 422,
+    errors.NotRevertible: 422,
     errors.ForkOfPruned: 409,
-    errors.Pruned: 410,
+    errors.JournalPruned: 410,
     errors.QueueFull: 429,
-    errors.Fenced: 409,
+    errors.StoreFenced: 409,
     errors.ControlsPending: 409,
     errors.BadEntry: 422,
-    errors.Refused: 422,
+    errors.StoreRefused: 422,
     errors.StoreFull: 507,
     errors.Unfit: 503,
     errors.StoreUnavailable: 503,
@@ -131,14 +131,14 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
         wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
         headers = None if wait is None else {"Retry-After": str(wait)}
         detail = redactor().text(str(error))
-        if isinstance(error, errors.Pruned):
+        if isinstance(error, errors.JournalPruned):
             detail = f"{detail}: GET /api/v1/orders/{error.order_id}/record"
         return problem(status, detail, headers=headers)
 
     app.add_exception_handler(errors.StoreError, store)
-    app.add_exception_handler(change.Refused, _refused_change)
+    app.add_exception_handler(change.DispatchRefused, _refused_change)
     app.add_exception_handler(BlueprintError, _blueprint)
-    app.add_exception_handler(UnknownBlueprint, _unknown_blueprint)
+    app.add_exception_handler(UnlistedBlueprint, _unknown_blueprint)
     app.add_exception_handler(Unacceptable, _unacceptable)
     app.add_exception_handler(Refusal, _refusal)
 
@@ -174,12 +174,12 @@ def mistake_in(error: Exception) -> tuple[int, Mistake]:
     match error:
         case Unacceptable():
             return 422, Mistake(error.field, str(error))
-        case change.Refused():
+        case change.DispatchRefused():
             field, message = _field_and_message(next(iter(error.sentences), str(error)))
             return error.status, Mistake(field, f"{message}.")
         case BlueprintError():
             return 422, Mistake("blueprint", str(of_blueprint(error).detail))
-        case UnknownBlueprint():
+        case UnlistedBlueprint():
             return 404, Mistake("blueprint", str(error))
         case _:
             return _status_of(error), Mistake("", str(error))
@@ -210,7 +210,7 @@ async def _blueprint(_: Request, error: Exception) -> Response:
 
 async def _refused_change(_: Request, error: Exception) -> Response:
     """A change that a document refuses. For a version conflict, with the document's version and the changed nodes."""
-    assert isinstance(error, change.Refused)
+    assert isinstance(error, change.DispatchRefused)
     if error.version is not None:
         conflict = VersionConflict(
             title=HTTPStatus(error.status).phrase,

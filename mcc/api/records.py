@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
-from mcc.store.database.errors import Pruned, UnknownOrder
-from mcc.store.rows.texts import Outline, TextPlace
+from mcc.store.database.errors import JournalPruned, UnknownOrder
+from mcc.store.rows.texts import EntryOutline, TextPlace
 from mcc.store.store import Offload, Store
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class _Kept:
 
     def __init__(self, order_id: str) -> None:
         self.fold = Fold(order_id)
-        self.outline = Outline()
+        self.outline = EntryOutline()
         self.lock = asyncio.Lock()
         self.document: bytes | None = None
 
@@ -59,7 +59,7 @@ class Records:
         except UnknownOrder:
             self._kept.pop(order_id, None)
             raise
-        except Pruned:
+        except JournalPruned:
             self._kept.pop(order_id, None)
             return await self._offload(self._stored, order_id)
         except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
@@ -76,7 +76,7 @@ class Records:
     async def setup(self, order_id: str, record_id: str) -> str | None:
         """The set-up of this record's agent as JSON; None when there is no such record or no set-up was kept.
 
-        Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
+        Raises `UnknownOrder`, `JournalPruned`, `StoreUnavailable`.
         """
         kept = await self._folded(order_id)
         digest = kept.fold.setup_digest(record_id)
@@ -85,7 +85,7 @@ class Records:
     async def artifact(self, order_id: str, digest: str) -> str | None:
         """The kept text with this digest; None when no result of this order refers to it.
 
-        Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
+        Raises `UnknownOrder`, `JournalPruned`, `StoreUnavailable`.
         """
         kept = await self._folded(order_id)
         if not kept.fold.has_artifact(digest):
@@ -105,7 +105,7 @@ class Records:
         try:
             async with kept.lock:
                 await self._offload(self._caught_up, kept)
-        except (UnknownOrder, Pruned):
+        except (UnknownOrder, JournalPruned):
             self._kept.pop(order_id, None)
             raise
         return kept

@@ -29,7 +29,7 @@ from mcc.dispatch.task_events import TaskEvents
 from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
 from mcc.resources import tune_allocator
-from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, watched_secrets
+from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door, watched_secrets
 from mcc.store.database.errors import StoreError
 from mcc.store.store import STORE_SECONDS, Store, open_store
 
@@ -111,19 +111,19 @@ GRACE_SECONDS = 1
 log = logging.getLogger(__name__)
 
 
-class CannotStart(Exception):
+class ServiceCannotStart(Exception):
     """The service cannot start. The message is a sentence that says what to do, `code` the process's exit code."""
 
     code = FAILED
 
 
-class UnfitServer(CannotStart):
+class UnfitServer(ServiceCannotStart):
     """The database or the Redis that was given cannot be used."""
 
     code = UNREACHABLE
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """On SIGTERM or SIGINT ends the event streams first, so that viewers reconnect elsewhere at once, and exits with 0.
 
     A second signal forces the exit.
@@ -143,7 +143,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
+def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) -> int:
     """Serve until a signal ends the process. Answers the exit code. `listening` is an already open socket to use."""
     set_up_logs(redactor=watched_secrets(settings))
     log_crashes(log)
@@ -156,23 +156,23 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
         store = _open_store(settings)
     except BadSettings as error:
         return _fail(str(error), USAGE)
-    except CannotStart as error:
+    except ServiceCannotStart as error:
         return _fail(str(error), error.code)
     try:
         _refuse_unfit_redis(settings, store)
         return _serve(settings, store, token, listening or _bind(settings))
-    except CannotStart as error:
+    except ServiceCannotStart as error:
         return _fail(str(error), error.code)
     finally:
         store.close()
 
 
-def redis_of(settings: Settings) -> RedisAt:
+def redis_of(settings: ServiceSettings) -> RedisAt:
     """Where this installation has its place in Redis."""
     return RedisAt(settings.redis_url or DEFAULT_REDIS_URL, settings.redis_prefix)
 
 
-def _refuse_unfit_redis(settings: Settings, store: Store) -> None:
+def _refuse_unfit_redis(settings: ServiceSettings, store: Store) -> None:
     """Raises `UnfitServer` for one that lacks something; without any Redis orders still run, seconds later."""
     try:
         problem = unfit(redis_of(settings), installation_of(store))
@@ -183,7 +183,7 @@ def _refuse_unfit_redis(settings: Settings, store: Store) -> None:
         raise UnfitServer(problem)
 
 
-def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
+def _serve(settings: ServiceSettings, store: Store, token: str, listening: socket.socket) -> int:
     redis = redis_of(settings)
     nudger = Nudger(redis, settings.queues)
     publisher = Publisher(redis, task_events(settings, redis))
@@ -199,14 +199,14 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     return DONE
 
 
-def task_events(settings: Settings, redis: RedisAt) -> TaskEvents:
+def task_events(settings: ServiceSettings, redis: RedisAt) -> TaskEvents:
     """Reports status changes that this service makes itself to Celery's monitors, without appearing as a worker."""
     worker, redactor = f"mcc@{socket.gethostname()}", watched_secrets(settings)
     return TaskEvents(redis, worker, redactor, titles=settings.flower_titles, works=False)
 
 
 async def _run(
-    settings: Settings,
+    settings: ServiceSettings,
     store: Store,
     token: str,
     nudger: Nudger,
@@ -227,7 +227,7 @@ async def _run(
     housekeeping.start()
     log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
     try:
-        await Server(configured(app), app.state.service).serve(sockets=[listening])
+        await ApiServer(configured(app), app.state.service).serve(sockets=[listening])
     finally:
         housekeeping.stop()
         await publisher.close()
@@ -251,7 +251,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
     )
 
 
-def _open_store(settings: Settings) -> Store:
+def _open_store(settings: ServiceSettings) -> Store:
     try:
         store = open_store(settings.database, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
     except ValueError as error:
@@ -266,17 +266,19 @@ def _open_store(settings: Settings) -> Store:
     return store
 
 
-def _bind(settings: Settings) -> socket.socket:
+def _bind(settings: ServiceSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise CannotStart(
+            raise ServiceCannotStart(
                 f"Port {settings.port} on {settings.host} is in use: stop what runs there, "
                 "or choose another one with --port or MCC_PORT (0 takes any free one)."
             ) from error
-        raise CannotStart(f"It is not possible to listen on {settings.host}:{settings.port}: {error}.") from error
+        raise ServiceCannotStart(
+            f"It is not possible to listen on {settings.host}:{settings.port}: {error}."
+        ) from error
 
 
 def _fail(sentence: str, code: int) -> int:

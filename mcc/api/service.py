@@ -28,7 +28,7 @@ from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, stat
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.resources import Reserve
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database.errors import BadCursor, StoreError
 from mcc.store.rows.values import Page, Placed
 from mcc.store.store import BoundedOffload, Offload, Store
@@ -167,7 +167,7 @@ class Service:
     service knows. `checks` None: there is no Redis.
     """
 
-    settings: Settings
+    settings: ServiceSettings
     store: Store
     offload: BoundedOffload
     write: BoundedOffload

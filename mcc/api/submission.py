@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from mcc.addresses import Refused
+from mcc.addresses import AddressRefused
 from mcc.api.problems import Unacceptable
 from mcc.configuration.providers import PROVIDERS, provider
 from mcc.configuration.running import AddedRoots
@@ -18,11 +18,11 @@ from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import RuleError, SchemaError, close_matches, did_you_mean
+from mcc.rules.errors import ExpressionError, SchemaError, close_matches, did_you_mean
 from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 
 NOT_YET = ("webhook_url",)
 """Fields that this version cannot honour. Orders that set them are refused, so that they are not silently ignored."""
@@ -39,7 +39,7 @@ RULE_CHARACTERS = 20_000
 """The most CEL in all rules of one order. Parsing that much takes up to about half a second."""
 
 
-def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], now: datetime) -> NewOrder:
+def checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registration], now: datetime) -> NewOrder:
     """`new` with its workspace normalised. Raises `Unacceptable`.
 
     Whether the workspace exists is not checked here but by the drone, which may run on another machine.
@@ -49,7 +49,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
 
 
 def checked_together(
-    orders: Iterable[NewOrder], settings: Settings, drones: Sequence[Registration], now: datetime
+    orders: Iterable[NewOrder], settings: ServiceSettings, drones: Sequence[Registration], now: datetime
 ) -> Iterator[NewOrder | Unacceptable]:
     """`checked`'s result or error for each order. Orders that differ only in `UNCHECKED` fields are checked once."""
     known: dict[bytes, str | Unacceptable | None] = {}
@@ -73,7 +73,7 @@ def _with_workspace(new: NewOrder, workspace: str | None) -> NewOrder:
     return new if workspace is None else new.model_copy(update={"workspace": workspace})
 
 
-def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) -> str | None:
+def _checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registration]) -> str | None:
     """Check all fields but `UNCHECKED`. Answers the normalised workspace, if there is one. Raises `Unacceptable`."""
     _refuse_unavailable(new)
     if new.kind is OrderKind.REVERT:
@@ -100,7 +100,7 @@ def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) 
     return workspace
 
 
-def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:
+def roots_of(settings: ServiceSettings, drones: Iterable[Registration]) -> tuple[str, ...]:
     """The directories under which a workspace may be: the service's, those added to its family, and the drones'."""
     found = dict.fromkeys(map(str, (*settings.workspace_roots, *AddedRoots(settings.data_dir)())))
     for drone in drones:
@@ -108,13 +108,13 @@ def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, .
     return tuple(found)
 
 
-def _workspace(workspace: str, settings: Settings, drones: Sequence[Registration]) -> str:
+def _workspace(workspace: str, settings: ServiceSettings, drones: Sequence[Registration]) -> str:
     """The workspace, normalised: an allowed git address, or a directory under an allowed root."""
     if not is_git_address(workspace):
         return workspace_under(workspace, roots_of(settings, drones))
     try:
         address = git_address(workspace)
-    except Refused as error:
+    except AddressRefused as error:
         raise Unacceptable("workspace", str(error)) from error
     if settings.workspaces.remote(address) is None:
         known = ", ".join(one.address for one in settings.workspaces.git) or "none"
@@ -221,7 +221,7 @@ def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
     for index, rule in enumerate(new.rules):
         try:
             check_declared(rule, result, tools)
-        except RuleError as error:
+        except ExpressionError as error:
             hint = _RESULT_IS_REPORT if result == REPORT_NAME and new.result_schema is None else ""
             raise Unacceptable(f"rules[{index}].cel", f"{_with_full_stop(str(error))}{hint}") from error
 

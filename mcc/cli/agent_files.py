@@ -19,8 +19,8 @@ from mcc.definitions.scopes import (
     MASTER,
     WORKSPACE_DIRECTORY,
     AgentFile,
-    Agents,
-    Scope,
+    AgentScope,
+    UsableAgents,
     in_folders,
     installed,
     installed_agent,
@@ -35,7 +35,7 @@ _FILE = "system.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFiles:
     """The result of a check: the files read, errors that keep an agent from being used, and warnings.
 
     `agents`: the usable ones, by their files.
@@ -46,8 +46,8 @@ class Checked:
     warnings: tuple[DefinitionError, ...] = ()
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
 
-    def plus(self, other: "Checked") -> "Checked":
-        return Checked(
+    def plus(self, other: "CheckedFiles") -> "CheckedFiles":
+        return CheckedFiles(
             tuple(dict.fromkeys((*self.files, *other.files))),
             tuple(_unique((*self.errors, *other.errors))),
             tuple(_unique((*self.warnings, *other.warnings))),
@@ -55,14 +55,14 @@ class Checked:
         )
 
 
-def checked(path: Path, prompts_dir: Path | None, models: Collection[str] | None = None) -> Checked:
+def checked(path: Path, prompts_dir: Path | None, models: Collection[str] | None = None) -> CheckedFiles:
     """Check what is at `path`: a directory of prompts, a workspace, or one agent file.
 
     `prompts_dir`: the operator's prompts, which limit the rights of a workspace's files (None = only the shipped ones).
     `models`: aliases of the operator's models, None where they are not known.
     """
     found = _checked(path, prompts_dir)
-    return found.plus(Checked(warnings=tuple(_doubts(found.agents, models))))
+    return found.plus(CheckedFiles(warnings=tuple(_doubts(found.agents, models))))
 
 
 def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | None) -> Iterator[DefinitionError]:
@@ -77,11 +77,11 @@ def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | Non
             yield DefinitionError(source, f"model {agent.model!r} is none of yours, so its orders would fail{near}")
 
 
-def _checked(path: Path, prompts_dir: Path | None) -> Checked:
+def _checked(path: Path, prompts_dir: Path | None) -> CheckedFiles:
     if path.absolute() == user_directory():
         return _checked_user_agents(prompts_dir)
     if path.is_dir():
-        found = Checked()
+        found = CheckedFiles()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
             found = found.plus(_checked_prompts(path))
         if (path / WORKSPACE_DIRECTORY).is_dir():
@@ -89,11 +89,11 @@ def _checked(path: Path, prompts_dir: Path | None) -> Checked:
         if found.files:
             return found
         problem = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
-        return Checked(errors=(DefinitionError(str(path), problem),))
+        return CheckedFiles(errors=(DefinitionError(str(path), problem),))
     return _only_about(str(path), _checked_around(path, prompts_dir))
 
 
-def _checked_around(path: Path, prompts_dir: Path | None) -> Checked:
+def _checked_around(path: Path, prompts_dir: Path | None) -> CheckedFiles:
     """The check of the directory of prompts or the workspace that the file `path` belongs to; else of it alone."""
     above = path.absolute().parents
     if above[0] == user_directory():
@@ -107,14 +107,14 @@ def _checked_around(path: Path, prompts_dir: Path | None) -> Checked:
     try:
         agent = installed_agent(_read(path.stem, path))
     except DefinitionError as error:
-        return Checked((str(path),), (error, *error.others))
-    return Checked((str(path),), agents={str(path): agent})
+        return CheckedFiles((str(path),), (error, *error.others))
+    return CheckedFiles((str(path),), agents={str(path): agent})
 
 
-def _only_about(path: str, found: Checked) -> Checked:
+def _only_about(path: str, found: CheckedFiles) -> CheckedFiles:
     """The part of `found` that concerns the file at `path`."""
     here = Path(path).absolute()
-    return Checked(
+    return CheckedFiles(
         (path,),
         tuple(error for error in found.errors if Path(error.source).absolute() == here),
         tuple(error for error in found.warnings if Path(error.source).absolute() == here),
@@ -122,23 +122,23 @@ def _only_about(path: str, found: Checked) -> Checked:
     )
 
 
-def _checked_prompts(directory: Path) -> Checked:
+def _checked_prompts(directory: Path) -> CheckedFiles:
     files = tuple(prompt_files(directory))
     known = installed(prompt_files(shipped_prompts()), files)
     sources = {file.source for file in files}
-    return Checked(
+    return CheckedFiles(
         tuple(file.source for file in files),
         tuple(one for error in known.problems.values() if error.source in sources for one in (error, *error.others)),
         agents={file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
 
 
-def _checked_user_agents(prompts_dir: Path | None) -> Checked:
+def _checked_user_agents(prompts_dir: Path | None) -> CheckedFiles:
     files = user_files()
     known = installed_here(prompts_dir)
     sources = {file.source for file in files}
     errors = [*known.problems.values(), *known.refused]
-    return Checked(
+    return CheckedFiles(
         tuple(file.source for file in files if file.name),
         tuple(one for error in errors if error.source in sources for one in (error, *error.others)),
         known.warnings,
@@ -146,17 +146,17 @@ def _checked_user_agents(prompts_dir: Path | None) -> Checked:
     )
 
 
-def _checked_workspace(root: Path, prompts_dir: Path | None) -> Checked:
+def _checked_workspace(root: Path, prompts_dir: Path | None) -> CheckedFiles:
     files = workspace_files(root)
     known = _agents_in(root, files, prompts_dir)
     refused = tuple(one for error in known.refused for one in (error, *error.others))
     used = {file.source: known.usable[file.name] for file in files if file.name in known.usable}
     broken = {one.source for one in refused}
     agents = {source: agent for source, agent in used.items() if source not in broken}
-    return Checked(tuple(file.source for file in files if file.name), refused, known.warnings, agents)
+    return CheckedFiles(tuple(file.source for file in files if file.name), refused, known.warnings, agents)
 
 
-def _agents_in(root: Path, files: Sequence[AgentFile], prompts_dir: Path | None) -> Agents:
+def _agents_in(root: Path, files: Sequence[AgentFile], prompts_dir: Path | None) -> UsableAgents:
     """The agents of orders in the workspace `root`, which has these files: those of the installation and its own."""
     consent = AgentConsent.read(trust_store(), root.resolve())
     trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
@@ -191,7 +191,7 @@ def _files_in(directory: Path, *, links: bool = True) -> tuple[AgentFile, ...]:
     return (*files, *in_folders(folders, str(directory)))
 
 
-def installed_here(prompts_dir: Path | None) -> Agents:
+def installed_here(prompts_dir: Path | None) -> UsableAgents:
     """The agents of this installation: shipped ones, replaced by those in `prompts_dir`, replaced by the user's."""
     operators = prompt_files(prompts_dir) if prompts_dir is not None else ()
     return with_user(installed(prompt_files(shipped_prompts()), operators), user_files())
@@ -203,7 +203,7 @@ def offers_here(prompts_dir: Path | None, tools: Iterable[Offer]) -> list[Offer]
     root = Path()
     files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
     known = _agents_in(root, files, prompts_dir)
-    own = [name for name, scope in known.scopes.items() if scope is Scope.WORKSPACE]
+    own = [name for name, scope in known.scopes.items() if scope is AgentScope.WORKSPACE]
     of_servers = {(one.name, one.group) for one in tools if one.server}
     grouped = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
     return [_offer(known.usable[name], grouped) for name in sorted(own)]
@@ -213,7 +213,7 @@ def _offer(agent: AgentDefinition, grouped_tools: Iterable[tuple[str, str]]) -> 
     """An agent with the tools it would get of `grouped_tools`, which are (tool, group)."""
     found = tools_of(agent, grouped_tools)
     tools = None if found is None else tuple(dict.fromkeys(found))
-    sheet = AgentSheet(definition=agent, origin=Scope.WORKSPACE.value, tools=tools, digest=digest(agent))
+    sheet = AgentSheet(definition=agent, origin=AgentScope.WORKSPACE.value, tools=tools, digest=digest(agent))
     return Offer(name=agent.name, description=agent.description, agent=sheet)
 
 
@@ -266,7 +266,7 @@ def trust_workspace(
     return {path: _rights(file.name, before, known) for path, file in contents.items()}, known.refused
 
 
-def _rights(name: str, before: Agents, known: Agents) -> str:
+def _rights(name: str, before: UsableAgents, known: UsableAgents) -> str:
     rights = [f"replaces the agent {name!r}"] if name in before.usable else [f"adds the agent {name!r}"]
     model = known.usable[name].model
     if model not in (INHERIT, before.usable[name].model if name in before.usable else INHERIT):

@@ -20,15 +20,15 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import Call, list_by_default, service_command
+from mcc.cli.server import ServiceCall, list_by_default, service_command
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
-    from mcc.cli.agent_files import Checked
+    from mcc.cli.agent_files import CheckedFiles
     from mcc.contracts.answers import Offer
     from mcc.contracts.drones import SandboxState
     from mcc.definitions.front_matter import DefinitionError
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
@@ -37,7 +37,7 @@ _NO_AGENT = "No agent: is there a drone? mcc drones says."
 
 
 @service_command(app, "list")
-def list_agents(call: Call) -> None:
+def list_agents(call: ServiceCall) -> None:
     """Agents that the live drones know, whose file each is, and what is wrong with the others.
 
     In a workspace with agent files of its own also those, and what orders there would do without.
@@ -62,7 +62,7 @@ def list_agents(call: Call) -> None:
 list_by_default(app, list_agents)
 
 
-def _workspace_agents(call: Call) -> "list[Offer]":
+def _workspace_agents(call: ServiceCall) -> "list[Offer]":
     """The agents that the files of the current directory's workspace define."""
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
@@ -91,7 +91,7 @@ def _report_workspace_problems(data_dir: Path | None) -> None:
 
 
 @service_command(app)
-def show(call: Call, name: Annotated[str, typer.Argument(help="The agent's name.")]) -> None:
+def show(call: ServiceCall, name: Annotated[str, typer.Argument(help="The agent's name.")]) -> None:
     """One agent as drones hire it: tools, spawns, model, limits, result, rules, guidelines and prompt.
 
     In a workspace that has a file for it, the one of that file.
@@ -124,13 +124,13 @@ def check(
 
     Example: mcc agents check .mcc/agents/historian.md
     """
-    from mcc.cli.agent_files import Checked, checked
+    from mcc.cli.agent_files import CheckedFiles, checked
     from mcc.cli.agents_import import aliases_of
     from mcc.settings import load
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-    found = Checked()
+    found = CheckedFiles()
     for path in paths or _default_paths(settings.prompts_dir):
         if not path.exists():
             fail(f"{path} does not exist.", USAGE)
@@ -204,9 +204,9 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
         say(f"not trusted: {one}")
 
 
-def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":
+def _checked_foreign(path: Path, settings: "ServiceSettings") -> "CheckedFiles | None":
     """What an import of `path` would report; None for files of this system, or of no system that is known."""
-    from mcc.cli.agent_files import Checked
+    from mcc.cli.agent_files import CheckedFiles
     from mcc.cli.agents_import import aliases_of, read_foreign
     from mcc.definitions.front_matter import DefinitionError
 
@@ -221,7 +221,7 @@ def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":
             if line.verdict != "kept":
                 finding = DefinitionError(agent.source, f"{line.verdict}: {line.sentence}", line.number)
                 found[line.verdict == "error"].append(finding)
-    return Checked(tuple(agent.source for agent in agents), tuple(found[True]), tuple(found[False]))
+    return CheckedFiles(tuple(agent.source for agent in agents), tuple(found[True]), tuple(found[False]))
 
 
 def _default_paths(prompts_dir: Path | None) -> list[Path]:
@@ -234,7 +234,7 @@ def _default_paths(prompts_dir: Path | None) -> list[Path]:
     return [prompts_dir or shipped_prompts(), *own, *workspace]
 
 
-def _print_checked(found: "Checked", as_json: bool) -> None:
+def _print_checked(found: "CheckedFiles", as_json: bool) -> None:
     findings = [*((one, "error") for one in found.errors), *((one, "warning") for one in found.warnings)]
     if as_json:
         items = [_finding(one, level) for one, level in findings]
@@ -300,7 +300,7 @@ def _result(result: object) -> str:
     return to_json(result).decode()
 
 
-def drones(call: Call, verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None) -> None:
+def drones(call: ServiceCall, verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None) -> None:
     """Drones: how full they are, how many messages they refused.
 
     Refused are messages that nobody can use: garbage, other tasks, orders of another database.
@@ -339,7 +339,7 @@ def _missing(sandbox: "SandboxState") -> Mapping[str, str]:
 
 
 def models(
-    call: Call,
+    call: ServiceCall,
     names: Annotated[list[str] | None, typer.Argument(help="With --check: try these, not all of them.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Try each in one small call, which costs a little.")] = False,
 ) -> None:
@@ -362,7 +362,7 @@ def models(
     print_offers(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
 
 
-def _check(call: Call, names: Sequence[str]) -> None:
+def _check(call: ServiceCall, names: Sequence[str]) -> None:
     say("A drone asks each model once; that may take a minute.")
     found = call.client.models.check(names)
     if call.as_json:

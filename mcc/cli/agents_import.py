@@ -13,8 +13,8 @@ from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, fail, plain_errors, 
 
 if TYPE_CHECKING:
     from mcc.definitions.carried import Imported
-    from mcc.definitions.foreign import Format
-    from mcc.settings import Settings
+    from mcc.definitions.foreign import ForeignFormat
+    from mcc.settings import ServiceSettings
 
 MOST_FILES = 200
 _MOST_BYTES = 256 * 1024
@@ -25,7 +25,7 @@ class ImportResult:
     """One converted agent, and the file written for it; None where none was written: the agent's lines say why."""
 
     agent: "Imported"
-    format: "Format"
+    format: "ForeignFormat"
     written: Path | None = None
 
 
@@ -75,15 +75,15 @@ NOT_KNOWN = (
 )
 
 
-def aliases_of(settings: "Settings") -> dict[str, str]:
+def aliases_of(settings: "ServiceSettings") -> dict[str, str]:
     """The operator's model aliases, each with the provider's name for that model."""
     tables = settings.configuration.table("models")
     return {alias: str(table.get("model", alias)) for alias, table in tables.items() if isinstance(table, Mapping)}
 
 
 def read_foreign(
-    path: Path, aliases: Mapping[str, str], format_: "Format | None" = None
-) -> list[tuple["Imported", "Format"]]:
+    path: Path, aliases: Mapping[str, str], format_: "ForeignFormat | None" = None
+) -> list[tuple["Imported", "ForeignFormat"]]:
     """The agents of all files at `path` that belong to another system, each with its format.
 
     `format_`: the format of all files; None = recognise each by its place, and skip those that are not recognised.
@@ -91,7 +91,7 @@ def read_foreign(
     from mcc.definitions.foreign import format_of
     from mcc.definitions.imported import imported
 
-    found: list[tuple[Imported, Format]] = []
+    found: list[tuple[Imported, ForeignFormat]] = []
     for file in list(_files(path, format_ is not None))[:MOST_FILES]:
         whose = format_ or format_of(file.absolute())
         if whose is not None:
@@ -101,15 +101,15 @@ def read_foreign(
     return found
 
 
-def _format_named(of: str | None) -> "Format | None":
-    from mcc.definitions.foreign import Format
+def _format_named(of: str | None) -> "ForeignFormat | None":
+    from mcc.definitions.foreign import ForeignFormat
     from mcc.definitions.front_matter import suggestion
 
     if of is None:
         return None
-    if of not in set(Format):
-        fail(f"--from {of} is no system that is known here{suggestion(of, list(Format))}", USAGE)
-    return Format(of)
+    if of not in set(ForeignFormat):
+        fail(f"--from {of} is no system that is known here{suggestion(of, list(ForeignFormat))}", USAGE)
+    return ForeignFormat(of)
 
 
 def _files(path: Path, any_markdown: bool) -> Iterator[Path]:
@@ -129,7 +129,7 @@ def _files(path: Path, any_markdown: bool) -> Iterator[Path]:
 
 def _text(file: Path) -> tuple[str, "Imported | None"]:
     """The text of a file; or "" and an agent with the error that says why it cannot be read."""
-    from mcc.definitions.carried import Imported, Line
+    from mcc.definitions.carried import CarriedLine, Imported
 
     try:
         if file.is_symlink():
@@ -149,7 +149,7 @@ def _text(file: Path) -> tuple[str, "Imported | None"]:
         sentence = f"the file cannot be read: {error.strerror}"
     except ValueError as error:
         sentence = str(error)
-    return "", Imported(str(file), _stem(file), (Line("error", sentence),))
+    return "", Imported(str(file), _stem(file), (CarriedLine("error", sentence),))
 
 
 def _stem(file: Path) -> str:
@@ -159,7 +159,7 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(end)
 
 
-def _unique(found: Sequence[tuple["Imported", "Format"]]) -> Iterator[tuple["Imported", "Format"]]:
+def _unique(found: Sequence[tuple["Imported", "ForeignFormat"]]) -> Iterator[tuple["Imported", "ForeignFormat"]]:
     """The agents, with an error in each whose name another file used before."""
     first: dict[str, str] = {}
     for one, format_ in found:
@@ -179,7 +179,7 @@ def _target_for(path: Path) -> Path:
     return (full.parent if path.name in OPENCODE_FILES else root) / WORKSPACE_DIRECTORY
 
 
-def _write(one: "Imported", format_: "Format", to: Path, force: bool) -> ImportResult:
+def _write(one: "Imported", format_: "ForeignFormat", to: Path, force: bool) -> ImportResult:
     if one.errors:
         return ImportResult(one, format_)
     prompts = (to / "master").is_dir() or (to / "subagent").is_dir()

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.wire import OrderEvent
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
     from mcc.store.store import Store
 
 ENTRIES = 500
 
 
-class Orders(Protocol):
+class OrderReader(Protocol):
     """The client's calls that read orders."""
 
     def get(self, order_id: str) -> "WorkOrder": ...
@@ -41,7 +41,7 @@ class Orders(Protocol):
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]": ...
 
 
-class Sessions(Protocol):
+class SessionReader(Protocol):
     """The client's calls that read sessions."""
 
     def get(self, session_id: str) -> "SessionWithTurns": ...
@@ -49,7 +49,7 @@ class Sessions(Protocol):
     def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
 
 
-class Documents(Protocol):
+class DocumentReader(Protocol):
     """The client's calls that read documents."""
 
     def list(
@@ -80,21 +80,21 @@ class Documents(Protocol):
     def export(self, document_id: str, format: str = "json") -> bytes: ...
 
 
-class Reader(Protocol):
+class ArchiveReader(Protocol):
     """Where reading commands read from: a client of a service, or the database."""
 
     @property
-    def documents(self) -> Documents: ...
+    def documents(self) -> DocumentReader: ...
 
     @property
-    def orders(self) -> Orders: ...
+    def orders(self) -> OrderReader: ...
 
     @property
-    def sessions(self) -> Sessions: ...
+    def sessions(self) -> SessionReader: ...
 
 
 @contextmanager
-def archive(settings: "Settings") -> "Iterator[Archive | None]":
+def archive(settings: "ServiceSettings") -> "Iterator[Archive | None]":
     """The database of these settings; None where there is none. Exits where its schema is not this version's.
 
     Raises `StoreError`.
@@ -114,7 +114,7 @@ def archive(settings: "Settings") -> "Iterator[Archive | None]":
 
 
 class Archive:
-    """A `Reader` of the database; its calls raise `StoreError`."""
+    """A `ArchiveReader` of the database; its calls raise `StoreError`."""
 
     def __init__(self, store: "Store") -> None:
         self.orders = ArchivedOrders(store)
@@ -229,10 +229,10 @@ class ArchivedDocuments:
         from mcc.api.documents import shown
         from mcc.api.problems import Refusal
         from mcc.documents.node import ROOT
-        from mcc.documents.views import PAGE, Page
+        from mcc.documents.views import PAGE, NodeSelection
 
         try:
-            return shown(self._store, document_id, Page(node or ROOT, depth, limit or PAGE, cursor), version)
+            return shown(self._store, document_id, NodeSelection(node or ROOT, depth, limit or PAGE, cursor), version)
         except Refusal as refusal:
             fail(str(refusal))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcc.contracts.documents import BlueprintDetail, BlueprintSummary
     from mcc.documents.blueprint import Blueprint
     from mcc.documents.reading import BlueprintError
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 app = typer.Typer(help="Blueprints: what documents are made of.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -121,7 +121,7 @@ def print_mistakes(error: "BlueprintError", as_json: bool) -> None:
     print(clean(str(error)))
 
 
-class Blueprints(Protocol):
+class KnownBlueprints(Protocol):
     """The blueprints of a service, or of this machine."""
 
     def list(self) -> "Sequence[BlueprintSummary]": ...
@@ -130,7 +130,7 @@ class Blueprints(Protocol):
 
 
 @contextmanager
-def open_blueprints(url: str | None, data_dir: Path | None) -> Iterator[tuple[Blueprints, bool]]:
+def open_blueprints(url: str | None, data_dir: Path | None) -> Iterator[tuple[KnownBlueprints, bool]]:
     """The service's blueprints and True; where none runs and no URL is given, this machine's and False."""
     from mcc.settings import load
 
@@ -150,7 +150,7 @@ def open_blueprints(url: str | None, data_dir: Path | None) -> Iterator[tuple[Bl
 class LocalBlueprints:
     """The blueprints of this machine; mistakes in their files are printed to stderr."""
 
-    def __init__(self, settings: "Settings") -> None:
+    def __init__(self, settings: "ServiceSettings") -> None:
         from mcc.api.catalogue import Catalogue
 
         self._catalogue = Catalogue(settings.own_blueprints())
@@ -162,12 +162,12 @@ class LocalBlueprints:
 
     def get(self, name: str) -> "BlueprintDetail":
         from mcc.api.blueprints import detail
-        from mcc.api.catalogue import UnknownBlueprint
+        from mcc.api.catalogue import UnlistedBlueprint
         from mcc.documents.reading import BlueprintError
 
         try:
             return detail(self._catalogue.find(name))
-        except UnknownBlueprint as error:
+        except UnlistedBlueprint as error:
             fail(str(error), USAGE)
         except BlueprintError as error:
             print_mistakes(error, as_json=False)

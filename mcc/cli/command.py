@@ -16,7 +16,7 @@ from mcc.view.tables import print_table as print_table
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -30,7 +30,7 @@ Url = Annotated[
 ]
 
 
-def say_configuration(settings: "Settings") -> None:
+def say_configuration(settings: "ServiceSettings") -> None:
     """Print which configuration files are in force, and what of them and of the environment is ignored."""
     from mcc.view.output import brief
 

@@ -6,13 +6,13 @@ import typer
 
 from mcc.cli.command import say
 from mcc.cli.orders import OrderId
-from mcc.cli.server import Call
+from mcc.cli.server import ServiceCall
 
 if TYPE_CHECKING:
     from mcc.contracts.order import WorkOrder
 
 
-def retry(call: Call, order_id: OrderId) -> None:
+def retry(call: ServiceCall, order_id: OrderId) -> None:
     """Place an order that has ended once more, as the next turn of its session.
 
     Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
@@ -21,7 +21,7 @@ def retry(call: Call, order_id: OrderId) -> None:
 
 
 def fork(
-    call: Call,
+    call: ServiceCall,
     order_id: OrderId,
     prompt: Annotated[
         str | None, typer.Argument(help="What its master hears next; it just goes on if left out.")
@@ -39,7 +39,7 @@ def fork(
     _print_placed(call, call.client.orders.fork(order_id, after=last, prompt=prompt))
 
 
-def rollback(call: Call, order_id: OrderId) -> None:
+def rollback(call: ServiceCall, order_id: OrderId) -> None:
     """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
 
     Example: mcc orders rollback 0190c9a2-0000-7000-8000-000000000000
@@ -50,7 +50,7 @@ def rollback(call: Call, order_id: OrderId) -> None:
 
 
 def revert(
-    call: Call,
+    call: ServiceCall,
     order_id: OrderId,
     to: Annotated[
         int | None, typer.Option(help="The entry whose state comes back; that before the first write if left out.")
@@ -79,7 +79,7 @@ def revert(
     raise typer.Exit(conclude(call.client.orders.get(order.id), shown))
 
 
-def _print_placed(call: Call, order: "WorkOrder") -> None:
+def _print_placed(call: ServiceCall, order: "WorkOrder") -> None:
     """Say where the new order was placed; its id alone goes to stdout, so that another command can take it."""
     if call.printed(order):
         return

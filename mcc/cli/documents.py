@@ -10,7 +10,7 @@ import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_pairs, print_table, say
 from mcc.cli.field_values import values_in
-from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
+from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
 from mcc.view.output import clean, clean_json, exact_line
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def export(
 
 
 @service_command(app)
-def delete(call: Call, document_id: DocumentId) -> None:
+def delete(call: ServiceCall, document_id: DocumentId) -> None:
     """Delete a document; an order that works on it is cancelled first. Its history goes with old journals.
 
     Example: mcc documents delete 0190c9a2-0000-7000-8000-000000000000
@@ -206,7 +206,7 @@ def delete(call: Call, document_id: DocumentId) -> None:
 
 @service_command(app, "set")
 def set_values(
-    call: Call,
+    call: ServiceCall,
     document_id: DocumentId,
     node: Node,
     values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE …", help="Fields; null takes a value away.")],
@@ -232,7 +232,7 @@ def set_values(
 
 @service_command(app)
 def run(
-    call: Call,
+    call: ServiceCall,
     document_id: DocumentId,
     file: Annotated[Path, typer.Argument(metavar="COMMANDS.json", help="A command or a list of them, as JSON.")],
     expected_version: Annotated[
@@ -247,7 +247,7 @@ def run(
 
 
 @service_command(app)
-def undo(call: Call, document_id: DocumentId) -> None:
+def undo(call: ServiceCall, document_id: DocumentId) -> None:
     """Take back the last change that you made and that stands. It makes a new version.
 
     Example: mcc documents undo @last
@@ -256,7 +256,7 @@ def undo(call: Call, document_id: DocumentId) -> None:
 
 
 @service_command(app)
-def redo(call: Call, document_id: DocumentId) -> None:
+def redo(call: ServiceCall, document_id: DocumentId) -> None:
     """Make the change again that you took back last.
 
     Example: mcc documents redo @last
@@ -268,7 +268,7 @@ Fields = Annotated[list[str] | None, typer.Option("--field", metavar="FIELD", he
 
 
 @service_command(app)
-def accept(call: Call, document_id: DocumentId, node: MaybeNode = None, fields: Fields = None) -> None:
+def accept(call: ServiceCall, document_id: DocumentId, node: MaybeNode = None, fields: Fields = None) -> None:
     """Hold values as they are now, whoever set them: generation leaves them, and conflicts about them are over.
 
     Example: mcc documents accept @last /lesson-2 --field minutes
@@ -277,7 +277,7 @@ def accept(call: Call, document_id: DocumentId, node: MaybeNode = None, fields: 
 
 
 @service_command(app)
-def release(call: Call, document_id: DocumentId, node: MaybeNode = None, fields: Fields = None) -> None:
+def release(call: ServiceCall, document_id: DocumentId, node: MaybeNode = None, fields: Fields = None) -> None:
     """Give held values back to the generator.
 
     Example: mcc documents release @last /lesson-2
@@ -285,13 +285,15 @@ def release(call: Call, document_id: DocumentId, node: MaybeNode = None, fields:
     _set_held(call, document_id, "release", node, fields)
 
 
-def _set_held(call: Call, document_id: str, command: str, node: str | None, fields: Sequence[str] | None) -> None:
+def _set_held(
+    call: ServiceCall, document_id: str, command: str, node: str | None, fields: Sequence[str] | None
+) -> None:
     nodes = [node] if node is not None else _node_ids(call, document_id)
     more = {"fields": list(fields)} if fields else {}
     _run_commands(call, document_id, [{"command": command, "node": one, **more} for one in nodes])
 
 
-def _node_ids(call: Call, document_id: str) -> list[str]:
+def _node_ids(call: ServiceCall, document_id: str) -> list[str]:
     ids, cursor = list[str](), None
     while True:
         page = call.client.documents.get(document_id, cursor=cursor, limit=NODES_AT_ONCE)
@@ -300,7 +302,7 @@ def _node_ids(call: Call, document_id: str) -> list[str]:
             return ids
 
 
-def _component(call: Call, document_id: str, node: str) -> "tuple[Component, str]":
+def _component(call: ServiceCall, document_id: str, node: str) -> "tuple[Component, str]":
     """The component of a node, and its path."""
     from mcc.contracts.blueprints import BlueprintSpec
 
@@ -333,7 +335,7 @@ def _text(file: Path) -> str:
 
 
 def _run_commands(
-    call: Call, document_id: str, commands: Sequence[Mapping[str, Any]], expected_version: int | None = None
+    call: ServiceCall, document_id: str, commands: Sequence[Mapping[str, Any]], expected_version: int | None = None
 ) -> None:
     """Run the commands and print the result; several requests where one cannot hold them all."""
     from mcc.client import Conflict

@@ -9,8 +9,8 @@ from mcc.cli.command import INTERRUPTED, USAGE, AsJson, DataDir, fail, plain_err
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcc.local.log_lines import Line
-    from mcc.settings import Settings
+    from mcc.local.log_lines import LogLine
+    from mcc.settings import ServiceSettings
 
 
 def down(data_dir: DataDir = None, as_json: AsJson = False) -> None:
@@ -71,7 +71,7 @@ def logs(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _print(lines: "Iterable[Line]", settings: "Settings", as_json: bool) -> None:
+def _print(lines: "Iterable[LogLine]", settings: "ServiceSettings", as_json: bool) -> None:
     from mcc.settings import watched_secrets
     from mcc.view.output import clean
 

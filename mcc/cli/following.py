@@ -14,7 +14,7 @@ PROGRESS_SECONDS = 10.0
 """How often a generation's progress is printed where no tree is drawn."""
 
 if TYPE_CHECKING:
-    from mcc.cli.archive import Reader
+    from mcc.cli.archive import ArchiveReader
     from mcc.cli.inbox import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
@@ -119,13 +119,13 @@ class _Tree:
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
         from mcc.contracts.wire import Delta
-        from mcc.view.generation import Generation
+        from mcc.view.generation import GenerationStory
 
         if isinstance(item, Entry):
             self.story.add(item)
         elif isinstance(item, Delta):
             self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
-        elif isinstance(self.story, Generation):
+        elif isinstance(self.story, GenerationStory):
             self.story.progress = item
 
 
@@ -139,18 +139,20 @@ def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
     if shown is not Shown.ALL:
         yield _JsonLines() if shown is Shown.JSON else _Nothing()
     elif can_draw():
-        from mcc.view.generation import Generation
+        from mcc.view.generation import GenerationStory
         from mcc.view.live import live_tree
         from mcc.view.story import Story
 
-        story = Generation() if generates else Story()
+        story = GenerationStory() if generates else Story()
         with live_tree(story) as aside:
             yield _Tree(story, aside)
     else:
         yield _PlainGeneration() if generates else _PlainLines()
 
 
-def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None) -> None:
+def follow(
+    reader: "ArchiveReader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None
+) -> None:
     """Show every entry after number `after` until the order ends; a tree always shows all. `prompt` asks the person at
     the terminal to decide approvals and questions.
 
@@ -171,7 +173,7 @@ def prompt_for(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
     return Prompt(client, order_id) if shown is Shown.ALL and possible() else None
 
 
-def _generates(reader: "Reader", order_id: str) -> bool:
+def _generates(reader: "ArchiveReader", order_id: str) -> bool:
     from mcc.contracts.order import OrderKind
 
     return reader.orders.get(order_id).kind is OrderKind.GENERATE

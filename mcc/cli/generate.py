@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcc.contracts.documents import BlueprintDetail
     from mcc.contracts.order import WorkOrder
     from mcc.documents.blueprint import Blueprint
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 PATHS = ("/", ".")
 """An argument with one of these in it is the path of a file, not a blueprint's name."""
@@ -97,7 +97,7 @@ def generate(
         "generation": {name: value for name, value in generation.items() if value is not None},
         **order_fields(options, placing),
     }
-    source = Source(named, document, tuple(set_ or ()))
+    source = GenerationSource(named, document, tuple(set_ or ()))
     request = GenerationRequest(brief, order, **placing.request_arguments, source=source.read())
     shown = placing.shown
 
@@ -110,7 +110,7 @@ def generate(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GenerationSource:
     """What to generate from, as given on the command line: a blueprint's name or path, or a document.
 
     `sets`: metadata of the root, `key=value`. `blueprint`: that of the file, once `read` has read it.
@@ -125,7 +125,7 @@ class Source:
     def is_path(self) -> bool:
         return self.named is not None and any(mark in self.named for mark in PATHS)
 
-    def read(self) -> "Source":
+    def read(self) -> "GenerationSource":
         """This source, with the blueprint of its file read and checked. Exits where that is wrong."""
         if not self.is_path:
             return self
@@ -145,14 +145,14 @@ class Source:
 class GenerationRequest(OrderRequest):
     """A generate order to place; the service resolves the names of blueprints and documents."""
 
-    source: Source = Source()
+    source: GenerationSource = GenerationSource()
 
     def fields(self) -> dict[str, Any]:
         # Placeholders of the right form: only a service can say which document or blueprint is meant.
         source = {"document_id": "00000000-0000-7000-8000-000000000000"} if self.source.document else {"blueprint": "x"}
         return {**OrderRequest.fields(self), **source}
 
-    def check_here(self, settings: "Settings") -> None:
+    def check_here(self, settings: "ServiceSettings") -> None:
         if self.source.named is not None and not self.source.is_path:
             _metadata(_spec_in(LocalBlueprints(settings).get(self.source.named)), self.source.sets)
 

@@ -9,7 +9,7 @@ import typer
 from mcc.cli.command import AsJson, DataDir, clock, fail, plain_errors, print_json, say
 
 if TYPE_CHECKING:
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
     from mcc.store.store import Store
     from mcc.store.upkeep.retention import Cleared
 
@@ -98,7 +98,7 @@ def _age(text: str) -> timedelta:
     fail(f"--older-than: {text!r} is no age; write 30d, 12h, 90m or 2w.", USAGE)
 
 
-def _check_alone(settings: "Settings", store: "Store") -> None:
+def _check_alone(settings: "ServiceSettings", store: "Store") -> None:
     from mcc.local.presence import Held, find_family
 
     if store.database.dialect != "sqlite":

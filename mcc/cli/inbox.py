@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import LAST, SHORTEST, Call, list_by_default, service_command
+from mcc.cli.server import LAST, SHORTEST, ServiceCall, list_by_default, service_command
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -41,7 +41,7 @@ grants = typer.Typer(help="Approvals that count for later calls too.")
 
 
 def inbox(
-    call: Call,
+    call: ServiceCall,
     item_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One item, with its preview.")] = None,
     status: Annotated[
         str, typer.Option(help="pending, approved, denied, used, answered, expired, void, or all.")
@@ -66,7 +66,7 @@ def inbox(
     print_table(("ID", "KIND", "STATUS", "ASKED", "ORDER", "WHAT"), rows, empty="Nothing waits for you.")
 
 
-def approve(call: Call, item_id: ItemId, remember: Remember = None, note: Note = None) -> None:
+def approve(call: ServiceCall, item_id: ItemId, remember: Remember = None, note: Note = None) -> None:
     """Approve a tool call, which then runs once and as it was shown; or an outline, whose order then goes on with the
     document as it is now. Look at it first: mcc inbox ID.
 
@@ -79,7 +79,7 @@ def approve(call: Call, item_id: ItemId, remember: Remember = None, note: Note =
         say(f"approved: order {item.order_id} goes on")
 
 
-def deny(call: Call, item_id: ItemId, note: Note = None) -> None:
+def deny(call: ServiceCall, item_id: ItemId, note: Note = None) -> None:
     """Deny a tool call, of which its agent is told; or an outline, whose order then ends.
 
     Example: mcc orders deny @last --note "Not before Monday"
@@ -90,7 +90,9 @@ def deny(call: Call, item_id: ItemId, note: Note = None) -> None:
 
 
 def answer(
-    call: Call, item_id: ItemId, text: Annotated[str, typer.Argument(help="The answer, or the number of a choice.")]
+    call: ServiceCall,
+    item_id: ItemId,
+    text: Annotated[str, typer.Argument(help="The answer, or the number of a choice.")],
 ) -> None:
     """Answer the question of an agent, which then goes on.
 
@@ -107,7 +109,7 @@ def answer(
 
 
 @service_command(grants, "list")
-def list_grants(call: Call) -> None:
+def list_grants(call: ServiceCall) -> None:
     """Approvals that count for later calls too, newest first.
 
     Example: mcc grants list
@@ -126,7 +128,7 @@ list_by_default(grants, list_grants)
 
 
 @service_command(grants)
-def revoke(call: Call, grant_id: GrantId) -> None:
+def revoke(call: ServiceCall, grant_id: GrantId) -> None:
     """Revoke an approval: calls like it need one again.
 
     Example: mcc grants revoke 0190c9a2-0000-7000-8000-000000000000
@@ -142,7 +144,7 @@ def revoke(call: Call, grant_id: GrantId) -> None:
         say(f"revoked: {found[0].id}")
 
 
-def _grants(call: Call) -> "Iterator[Grant]":
+def _grants(call: ServiceCall) -> "Iterator[Grant]":
     cursor = None
     while True:
         page = call.client.grants.list(cursor=cursor, limit=200)
@@ -151,7 +153,7 @@ def _grants(call: Call) -> "Iterator[Grant]":
             return
 
 
-def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
+def _items(call: ServiceCall, status: str | None) -> "Iterator[AnyItem]":
     cursor, searched = None, 0
     while searched < MOST_SEARCHED:
         page = call.client.inbox.list(status=status, cursor=cursor, limit=200)
@@ -181,14 +183,14 @@ def _show(item: "AnyItem", whole: str | None) -> None:
     print(f"  id {item.id}, order {item.order_id}")
 
 
-def _decidable(call: Call, named: str) -> "AnyItem":
+def _decidable(call: ServiceCall, named: str) -> "AnyItem":
     item = _find_item(call, named, "pending", "approval", "outline")
     if item.kind == "question":
         fail(f"{item.id} is a question: mcc orders answer {item.id} TEXT.", USAGE)
     return item
 
 
-def _find_item(call: Call, named: str, status: str | None, *kinds: str) -> "AnyItem":
+def _find_item(call: ServiceCall, named: str, status: str | None, *kinds: str) -> "AnyItem":
     """The item that `named` means; where it means several, only those of `kinds` count, if there are any."""
     part = _id_part(named)
     items = [one for one in _items(call, status) if _matches(part, one.id, one.order_id)]

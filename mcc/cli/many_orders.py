@@ -9,7 +9,7 @@ import typer
 
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, USAGE, fail, plain_errors
 from mcc.cli.following import Shown, how_it_ended
-from mcc.cli.order_file import Line, OrderFile, open_orders
+from mcc.cli.order_file import OrderFile, OrderLine, open_orders
 from mcc.cli.order_request import OrderRequest, allow_workspace
 from mcc.cli.placing import PlacingOptions, service_for, sigterm_as_ctrl_c
 from mcc.cli.server import exit_on_client_errors
@@ -35,9 +35,9 @@ LOOK_SECONDS = (0.3, 2.0)
 PAGE = 200
 
 
-def groups(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def groups(lines: Iterable[OrderLine]) -> Iterator[list[OrderLine]]:
     """The lines of one request each, within GROUP_ORDERS and GROUP_BYTES; lines with a problem are kept in place."""
-    group: list[Line] = []
+    group: list[OrderLine] = []
     size = 0
     for line in lines:
         length = len(str(line.fields))
@@ -64,7 +64,7 @@ class Tally:
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Line numbers of the orders that have not ended, by order id."""
 
-    def accept(self, line: Line, placed: "PlacedOrder") -> None:
+    def accept(self, line: OrderLine, placed: "PlacedOrder") -> None:
         self.accepted += 1
         self.known += not placed.created
         if not self.detach:
@@ -74,7 +74,7 @@ class Tally:
         elif self.detach:
             print(placed.id, flush=True)
 
-    def refuse(self, line: Line, problem: str) -> None:
+    def refuse(self, line: OrderLine, problem: str) -> None:
         self.refused += 1
         if self.shown.as_json:
             print_json({"line": line.number, "message": problem}, type="refused")
@@ -107,14 +107,14 @@ class Tally:
 class Submission:
     """Places the lines of a file in groups; a line that is refused does not affect the others."""
 
-    def __init__(self, client: "MCC", tally: Tally, allow: Callable[[Line, str], bool]) -> None:
+    def __init__(self, client: "MCC", tally: Tally, allow: Callable[[OrderLine, str], bool]) -> None:
         """`allow` gets a line whose workspace the service refused, and the refusal; it may make the service accept that
         directory, and answers whether it did."""
         self._client = client
         self._tally = tally
         self._allow = allow
 
-    def place(self, lines: Iterable[Line]) -> None:
+    def place(self, lines: Iterable[OrderLine]) -> None:
         """Raises `ClientError`. Lines accepted before that can be placed again: their keys keep them from counting
         twice."""
         reported_at = time.monotonic()
@@ -127,7 +127,7 @@ class Submission:
                 reported_at = time.monotonic()
                 self._tally.say(f"{self._tally.accepted:,} orders accepted so far")
 
-    def _place(self, lines: Sequence[Line]) -> None:
+    def _place(self, lines: Sequence[OrderLine]) -> None:
         from mcc.client.errors import Invalid, Refused
 
         while lines:
@@ -145,7 +145,7 @@ class Submission:
                 self._tally.accept(line, one)
             return
 
-    def _in_halves(self, lines: Sequence[Line], refusal: Exception) -> Sequence[Line]:
+    def _in_halves(self, lines: Sequence[OrderLine], refusal: Exception) -> Sequence[OrderLine]:
         """Place the first half, and answer the rest; a single line is answered after a pause, to be tried again."""
         if len(lines) > 1:
             self._place(lines[: len(lines) // 2])
@@ -154,7 +154,7 @@ class Submission:
         time.sleep(FULL_SECONDS)
         return lines
 
-    def _without_refused(self, lines: Sequence[Line], refusal: "Invalid") -> Sequence[Line]:
+    def _without_refused(self, lines: Sequence[OrderLine], refusal: "Invalid") -> Sequence[OrderLine]:
         """The lines to send again: those that the refusal does not name, or whose workspace is allowed now."""
         problems = {one["index"]: one for one in refusal.errors if isinstance(one.get("index"), int)}
         if not problems and len(lines) > 1:
@@ -241,7 +241,7 @@ def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, sho
                 with MCC(server.url, token=server.token) as client:
                     added: set[str] = set()
 
-                    def allow(line: Line, refusal: str) -> bool:
+                    def allow(line: OrderLine, refusal: str) -> bool:
                         where = str(line.fields.get("workspace"))
                         if where != defaults.get("workspace") or where in added:
                             return where in added

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import Call, list_by_default, service_command
+from mcc.cli.server import ServiceCall, list_by_default, service_command
 from mcc.view.output import brief
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Project = Annotated[
 
 
 @service_command(app, "list")
-def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> None:
+def list_notes(call: ServiceCall, kind: AnyKind = None, project: Project = None) -> None:
     """Notes of all projects, newest first; at most 200.
 
     Example: mcc notes list --kind memory
@@ -50,7 +50,7 @@ list_by_default(app, list_notes)
 
 
 @service_command(app)
-def show(call: Call, name: Name, kind: Kind = "memory", project: Project = None) -> None:
+def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project = None) -> None:
     """One note with all its versions: who wrote which, from which entry of which order.
 
     Example: mcc notes show build
@@ -68,7 +68,7 @@ def show(call: Call, name: Name, kind: Kind = "memory", project: Project = None)
 
 
 @service_command(app)
-def delete(call: Call, name: Name, kind: Kind = "memory", project: Project = None) -> None:
+def delete(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project = None) -> None:
     """Take a note away, so that no agent reads it any more.
 
     Example: mcc notes delete build

@@ -18,7 +18,7 @@ LINE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OrderLine:
     """One line of the file, numbered from 1, as the fields of an order, with those of the command line; `problem`: why
     it cannot be an order, "" where it can."""
 
@@ -59,18 +59,18 @@ class OrderFile:
         self._run = run
         self._seen: Counter[bytes] = Counter()
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[OrderLine]:
         number = 0
         while text := self._stream.readline(LINE_BYTES + 1):
             number += 1
             if len(text) > LINE_BYTES:
                 while text and not text.endswith(b"\n"):
                     text = self._stream.readline(LINE_BYTES)
-                yield Line(number, {}, f"it is longer than {LINE_BYTES:,} bytes")
+                yield OrderLine(number, {}, f"it is longer than {LINE_BYTES:,} bytes")
             elif text.strip():
                 yield self._line(number, text)
 
-    def _line(self, number: int, text: bytes) -> Line:
+    def _line(self, number: int, text: bytes) -> OrderLine:
         from pydantic import ValidationError
 
         from mcc.contracts.order import OrderOfBatch
@@ -84,21 +84,21 @@ class OrderFile:
             given = json.loads(plain)
         except json.JSONDecodeError as error:
             why = f"{error.msg} at character {error.pos + 1}"
-            return Line(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")
+            return OrderLine(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")
         except UnicodeDecodeError:
-            return Line(number, {}, "it is not UTF-8 text")
+            return OrderLine(number, {}, "it is not UTF-8 text")
         except (RepeatedKey, NotFinite) as error:
-            return Line(number, {}, str(error))
+            return OrderLine(number, {}, str(error))
         except RecursionError:
-            return Line(number, {}, f"it is nested too deeply; write one order a line, such as {EXAMPLE}")
+            return OrderLine(number, {}, f"it is nested too deeply; write one order a line, such as {EXAMPLE}")
         if not isinstance(given, dict):
-            return Line(number, {}, f"it is JSON, but no object; write one order a line, such as {EXAMPLE}")
+            return OrderLine(number, {}, f"it is JSON, but no object; write one order a line, such as {EXAMPLE}")
         fields = self._with_defaults(given)
         try:
             OrderOfBatch.model_validate(fields)
         except ValidationError as error:
-            return Line(number, fields, mistakes(error.errors(), OrderOfBatch)[0].sentence)
-        return Line(number, {"idempotency_key": self._key(fields), **fields})
+            return OrderLine(number, fields, mistakes(error.errors(), OrderOfBatch)[0].sentence)
+        return OrderLine(number, {"idempotency_key": self._key(fields), **fields})
 
     def _with_defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a line over the defaults, without nulls, and with a directory's absolute path."""

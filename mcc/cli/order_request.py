@@ -15,10 +15,10 @@ from mcc.cli.server import LAST, LOOPBACK, is_part_of_an_id, resolve_session_id
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.order import NewOrder, WorkOrder
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 
-class Options(Protocol):
+class RequestOptions(Protocol):
     def order(self) -> dict[str, Any]:
         """The fields of an order that these options set. Raises ValueError with a sentence."""
 
@@ -44,7 +44,7 @@ def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, An
     return values or None
 
 
-def order_fields(*options: Options) -> dict[str, Any]:
+def order_fields(*options: RequestOptions) -> dict[str, Any]:
     """The fields of an order that these options set. Exits where a value cannot be used."""
     try:
         return {name: value for one in options for name, value in one.order().items()}
@@ -123,7 +123,7 @@ class OrderRequest:
         except ValidationError as error:
             fail(mistakes(error.errors(), NewOrder)[0].sentence, USAGE)
 
-    def check_here(self, settings: "Settings") -> None:
+    def check_here(self, settings: "ServiceSettings") -> None:
         """Exit where a service with these settings would refuse the order; for subclasses with more to check."""
 
     def place(self, client: "MCC") -> "WorkOrder":
@@ -139,7 +139,7 @@ class OrderRequest:
         return client.orders.submit(self.prompt, idempotency_key=self.key, attended=not self.detach, **order)
 
 
-def check_locally(new: "NewOrder", settings: "Settings") -> None:
+def check_locally(new: "NewOrder", settings: "ServiceSettings") -> None:
     """Exit where a service started here for this order would refuse it, before it is started."""
     from mcc.api.problems import Unacceptable
     from mcc.api.submission import checked as accepted
@@ -157,7 +157,7 @@ def check_locally(new: "NewOrder", settings: "Settings") -> None:
         fail(f"{refusal.field}: {refusal}", USAGE)
 
 
-def allow_workspace(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> str:
+def allow_workspace(new: "NewOrder", settings: "ServiceSettings", url: str, refusal: str) -> str:
     """Let orders of the service on this machine work in the order's directory, until that service ends.
 
     Answers a sentence that says so. Exits with `refusal` and advice where the service is not this user's own, or not

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Call, Query, list_by_default, reading_command, resolve_session_id, service_command
+from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, resolve_session_id, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
-    from mcc.cli.archive import Reader
+    from mcc.cli.archive import ArchiveReader
     from mcc.client import MCC
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.order import WorkOrder
@@ -143,7 +143,7 @@ def record(query: Query, order_id: OrderId) -> None:
 
 
 @service_command(app)
-def cancel(call: Call, order_id: OrderId, to: Addressed) -> None:
+def cancel(call: ServiceCall, order_id: OrderId, to: Addressed) -> None:
     """Stop an order, or one of its agents with all its subagents.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
@@ -153,7 +153,7 @@ def cancel(call: Call, order_id: OrderId, to: Addressed) -> None:
 
 
 @service_command(app)
-def pause(call: Call, order_id: OrderId, to: Addressed) -> None:
+def pause(call: ServiceCall, order_id: OrderId, to: Addressed) -> None:
     """Pause an order, or one of its agents with all its subagents, after the current step.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
@@ -163,7 +163,7 @@ def pause(call: Call, order_id: OrderId, to: Addressed) -> None:
 
 
 @service_command(app)
-def resume(call: Call, order_id: OrderId, to: Addressed) -> None:
+def resume(call: ServiceCall, order_id: OrderId, to: Addressed) -> None:
     """Resume an order that is paused or waits for its provider, or one of its agents.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
@@ -174,7 +174,7 @@ def resume(call: Call, order_id: OrderId, to: Addressed) -> None:
 
 @service_command(app)
 def steer(
-    call: Call,
+    call: ServiceCall,
     order_id: OrderId,
     to: Addressed,
     message: Annotated[str | None, typer.Argument(help="What the agent reads before its next step.")] = None,
@@ -202,7 +202,7 @@ def steer(
 
 @service_command(app, "set-metadata")
 def set_metadata(
-    call: Call,
+    call: ServiceCall,
     order_id: OrderId,
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="JSON, or else text.")] = None,
     unset: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Take this key away; repeatable.")] = None,
@@ -236,7 +236,7 @@ def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
     return found[agent].id
 
 
-def _print_control(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
+def _print_control(call: ServiceCall, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
     """Print the receipt of a control, or with `wait` its outcome once it has one, and exit."""
     if not wait:
         if not call.printed(receipt):
@@ -261,7 +261,7 @@ def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
         time.sleep(LOOK_SECONDS)
 
 
-def _paused(reader: "Reader", order: "WorkOrder") -> str | None:
+def _paused(reader: "ArchiveReader", order: "WorkOrder") -> str | None:
     """Which agents of a running order are paused, in words; None when none is."""
     from mcc.client import NotFound
     from mcc.contracts.status import OrderStatus

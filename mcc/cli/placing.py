@@ -24,12 +24,12 @@ from mcc.cli.command import (
 )
 from mcc.cli.following import Shown, follow, prompt_for, say_detached, withdraw
 from mcc.cli.order_request import OrderRequest, allow_workspace, check_locally, checked_key
-from mcc.cli.server import NONE_FOUND, Server, exit_on_client_errors, find_server
+from mcc.cli.server import NONE_FOUND, ServiceAddress, exit_on_client_errors, find_server
 
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.order import NewOrder, WorkOrder
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 EVERY, FINAL = "all", "final"
 
@@ -111,7 +111,7 @@ def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "I
             yield client, _submit(client, request, new, settings), here_only
 
 
-def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Settings") -> "WorkOrder":
+def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "ServiceSettings") -> "WorkOrder":
     """Place the order. Where the service refuses its workspace, allow that directory, if the service is this user's
     own and on this machine, and try once more."""
     from mcc.client import Invalid
@@ -140,8 +140,8 @@ def sigterm_as_ctrl_c() -> None:
 
 @contextmanager
 def service_for(
-    settings: "Settings", url: str | None, request: OrderRequest, new: "NewOrder"
-) -> Iterator[tuple[Server, bool]]:
+    settings: "ServiceSettings", url: str | None, request: OrderRequest, new: "NewOrder"
+) -> Iterator[tuple[ServiceAddress, bool]]:
     """The service to use, and whether it was started for this order only, until the block ends."""
     with ExitStack() as stack:
         while True:
@@ -157,7 +157,7 @@ def service_for(
                 return
 
 
-def _start_service(settings: "Settings", stack: ExitStack, request: OrderRequest) -> Server | None:
+def _start_service(settings: "ServiceSettings", stack: ExitStack, request: OrderRequest) -> ServiceAddress | None:
     """Start a service for this order, until `stack` closes; None when another one started first on this directory."""
     from mcc.local.errors import FamilyRunning
     from mcc.local.family import Family, family_in_thread
@@ -172,4 +172,4 @@ def _start_service(settings: "Settings", stack: ExitStack, request: OrderRequest
         family = stack.enter_context(family_in_thread(Family(private, staff, purpose="run", notify=request.tell)))
     except FamilyRunning:
         return None
-    return Server(family.url, family.token)
+    return ServiceAddress(family.url, family.token)

@@ -14,9 +14,9 @@ from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plai
 from mcc.options import arguments_from, options_of, with_parameters
 
 if TYPE_CHECKING:
-    from mcc.cli.archive import Reader
+    from mcc.cli.archive import ArchiveReader
     from mcc.client import MCC
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NONE_FOUND = (
@@ -26,14 +26,14 @@ NONE_FOUND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServiceAddress:
     """The address of a service, and the token for it."""
 
     url: str
     token: str
 
 
-def find_server(settings: "Settings", url: str | None, *, lasting: bool = False) -> Server | None:
+def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool = False) -> ServiceAddress | None:
     """The service at `url`, else the one that runs on this data directory; None when there is neither.
 
     Waits for a service that is still starting. `lasting`: waits also until a service that runs for another order only
@@ -42,7 +42,7 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
     if url:
         from mcc.client.address import base_url
 
-        return Server(base_url(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
+        return ServiceAddress(base_url(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
@@ -50,7 +50,7 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
         say("Another mcc run is at work on this data directory: waiting for its end (with mcc up, several go at once).")
         await_end(settings.data_dir)
         return find_server(settings, url, lasting=True)
-    return Server(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
+    return ServiceAddress(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def connected(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
 
 
 @contextmanager
-def _client(settings: "Settings", server: Server) -> "Iterator[MCC]":
+def _client(settings: "ServiceSettings", server: ServiceAddress) -> "Iterator[MCC]":
     with exit_on_client_errors(settings.data_dir):
         from mcc.client import MCC
 
@@ -75,7 +75,7 @@ def _client(settings: "Settings", server: Server) -> "Iterator[MCC]":
 
 
 @contextmanager
-def reader_of(url: str | None, data_dir: Path | None) -> "Iterator[Reader]":
+def reader_of(url: str | None, data_dir: Path | None) -> "Iterator[ArchiveReader]":
     """A client of the service, or where none runs and no URL is given, the database. Errors become exit codes."""
     with plain_errors():
         settings = _settings(data_dir)
@@ -93,14 +93,14 @@ def reader_of(url: str | None, data_dir: Path | None) -> "Iterator[Reader]":
         yield client
 
 
-def _settings(data_dir: Path | None) -> "Settings":
+def _settings(data_dir: Path | None) -> "ServiceSettings":
     from mcc.settings import load
 
     return load(data_dir=data_dir)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ServiceCall:
     """What a command that calls the service gets. `as_json`: it prints JSON to stdout."""
 
     client: "MCC"
@@ -118,24 +118,24 @@ class Call:
 class Query:
     """What a command that only reads gets: a service, or the database where none runs."""
 
-    reader: "Reader"
+    reader: "ArchiveReader"
     as_json: bool
 
     def printed(self, value: object) -> bool:
-        """As `Call.printed`."""
+        """As `ServiceCall.printed`."""
         if self.as_json:
             print_json(value)
         return self.as_json
 
 
-CallCommand = Callable[Concatenate[Call, ...], None]
+CallCommand = Callable[Concatenate[ServiceCall, ...], None]
 QueryCommand = Callable[Concatenate[Query, ...], None]
 Run = Callable[[str | None, Path | None, bool, dict[str, Any]], None]
 
 
 def service_command(app: typer.Typer, name: str | None = None) -> Callable[[CallCommand], Callable[..., None]]:
-    """A decorator that registers a function of a `Call` as a command of `app`; --url, --data-dir and --json follow its
-    own options.
+    """A decorator that registers a function of a `ServiceCall` as a command of `app`; --url, --data-dir, --json follow
+    its own options.
 
     Arguments called `order_id` and `document_id` may be abbreviated on the command line; the function gets the full id.
     """
@@ -143,7 +143,7 @@ def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Call
     def register(work: CallCommand) -> Callable[..., None]:
         def run(url: str | None, data_dir: Path | None, as_json: bool, arguments: dict[str, Any]) -> None:
             with connected(url, data_dir) as client:
-                work(Call(client, data_dir, as_json), **_with_full_id(client, arguments))
+                work(ServiceCall(client, data_dir, as_json), **_with_full_id(client, arguments))
 
         return _register(app, name, work, run)
 
@@ -163,7 +163,7 @@ def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[Quer
     return register
 
 
-def _with_full_id(reader: "Reader", arguments: dict[str, Any]) -> dict[str, Any]:
+def _with_full_id(reader: "ArchiveReader", arguments: dict[str, Any]) -> dict[str, Any]:
     if (named := arguments.get("order_id")) is not None:
         return {**arguments, "order_id": resolve_order_id(reader, named)}
     if (named := arguments.get("document_id")) is not None:
@@ -203,7 +203,7 @@ SHORTEST = 4
 """Least characters of the beginning or end of an id that may stand for it."""
 
 
-def resolve_order_id(reader: "Reader", named: str) -> str:
+def resolve_order_id(reader: "ArchiveReader", named: str) -> str:
     """The id of the order that `named` means: its id, a unique beginning or end of it, or @last for the newest. Exits
     where no order or several match.
 
@@ -218,7 +218,7 @@ def resolve_order_id(reader: "Reader", named: str) -> str:
     return _resolve_id("order", named, found)
 
 
-def resolve_document_id(reader: "Reader", named: str) -> str:
+def resolve_document_id(reader: "ArchiveReader", named: str) -> str:
     """As `resolve_order_id`, for a document."""
     from mcc.view.output import brief
 
@@ -229,7 +229,7 @@ def resolve_document_id(reader: "Reader", named: str) -> str:
     return _resolve_id("document", named, found)
 
 
-def resolve_session_id(reader: "Reader", named: str) -> str:
+def resolve_session_id(reader: "ArchiveReader", named: str) -> str:
     """The same of a session. Raises `ClientError`; where `reader` is the database, `StoreError`."""
     from mcc.view.output import brief
 
@@ -303,7 +303,7 @@ def _with_place(mistake: Mapping[str, Any]) -> str:
     return message if message.startswith(place) else f"{place}: {message}"
 
 
-def _token(settings: "Settings", *, local: bool) -> str:
+def _token(settings: "ServiceSettings", *, local: bool) -> str:
     """The configured token, else for a service on this machine the one in the data directory; "" where there is none.
     Exits where its file cannot be read."""
     if settings.token is not None:

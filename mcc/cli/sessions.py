@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mcc.cli.command import clock, print_pairs, print_table
-from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
+from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
 
 app = typer.Typer(help="Conversations and their turns.", rich_markup_mode=None)
 
@@ -57,7 +57,7 @@ def show(
 
 
 @service_command(app)
-def new(call: Call, title: Annotated[str, typer.Argument(help="What it is about.")] = "") -> None:
+def new(call: ServiceCall, title: Annotated[str, typer.Argument(help="What it is about.")] = "") -> None:
     """Open a session; its id is printed, for `mcc run --session`.
 
     Example: mcc run --session "$(mcc sessions new 'Release notes')" "Begin with a list of changes"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcc.cli.command import FAILED, USAGE, fail, print_pairs, say
-from mcc.cli.server import Call, list_by_default, service_command
+from mcc.cli.server import ServiceCall, list_by_default, service_command
 from mcc.view.offers import print_offers
 from mcc.view.output import clean
 
@@ -21,7 +21,7 @@ Server = Annotated[str, typer.Argument(metavar="SERVER", help="The NAME of its t
 
 
 @service_command(app, "list")
-def list_tools(call: Call) -> None:
+def list_tools(call: ServiceCall) -> None:
     """Tools that the live drones have, what a call may do, and how many tokens showing one to a model costs; what is
     wrong with the others, and how much each MCP server costs.
 
@@ -42,7 +42,7 @@ list_by_default(app, list_tools)
 
 @service_command(app, "test")
 def test(
-    call: Call,
+    call: ServiceCall,
     server: Server,
     tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Call this tool of it as well.")] = None,
     arguments: Annotated[str | None, typer.Argument(metavar="[JSON]", help="Its arguments, a JSON object.")] = None,
@@ -70,7 +70,7 @@ def test(
 
 @service_command(app, "approve")
 def approve(
-    call: Call,
+    call: ServiceCall,
     server: Server,
     tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Only this tool of it.")] = None,
 ) -> None:

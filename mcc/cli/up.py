@@ -229,7 +229,7 @@ def _short(path: str) -> str:
 
 
 if TYPE_CHECKING:
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
 
 
 def serve(
@@ -261,7 +261,7 @@ def serve(
         raise typer.Exit(serve_api(settings, listening=listening))
 
 
-def _announced(settings: "Settings") -> socket.socket | None:
+def _announced(settings: "ServiceSettings") -> socket.socket | None:
     """Listen, and print the address as JSON. Answers the socket; None where that fails: the API's own attempt to listen
     then says why."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from mcc.addresses import Refused, url_of
+from mcc.addresses import AddressRefused, url_of
 from mcc.configuration.network import Hosts
 from mcc.contracts.permission import Effects
 from mcc.contracts.shape import Closed
@@ -152,6 +152,6 @@ class McpServer(Closed):
 def _address_problem(url: str) -> str | None:
     try:
         url_of(url)
-    except Refused as refused:
+    except AddressRefused as refused:
         return f"cannot be used: {str(refused).rstrip(chr(46))}"
     return 'has no use for what stands behind "#"' if "#" in url else None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from mcc.addresses import Endpoint, HostList, Refused, endpoint_of, url_of
+from mcc.addresses import AddressRefused, Endpoint, HostList, endpoint_of, url_of
 from mcc.contracts.shape import Closed
 
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
@@ -16,7 +16,7 @@ Backend = Literal["searxng", "brave", "tavily"]
 def _hosts(entries: tuple[str, ...]) -> tuple[str, ...]:
     try:
         HostList(entries)
-    except Refused as error:
+    except AddressRefused as error:
         raise ValueError(f"{error} Write name:port, *.name:port or name") from error
     return entries
 
@@ -31,13 +31,13 @@ def _hosts_with_secrets(entries: tuple[str, ...]) -> tuple[str, ...]:
 def _endpoints(entries: tuple[str, ...]) -> tuple[str, ...]:
     try:
         endpoints_of(entries)
-    except Refused as error:
+    except AddressRefused as error:
         raise ValueError(f"{error} Write name:port or address:port") from error
     return entries
 
 
 def endpoints_of(entries: tuple[str, ...]) -> tuple[Endpoint, ...]:
-    """Parse `host:port` entries. Raises `Refused`."""
+    """Parse `host:port` entries. Raises `AddressRefused`."""
     return tuple(map(endpoint_of, entries))
 
 
@@ -45,7 +45,7 @@ Hosts = Annotated[tuple[str, ...], Field(max_length=500), AfterValidator(_hosts)
 PrivateHosts = Annotated[tuple[str, ...], Field(max_length=100), AfterValidator(_endpoints)]
 
 
-class Egress(Closed):
+class EgressSettings(Closed):
     """The table [sandbox.egress]. `allow`: the hosts that programs in the sandbox may reach, none = no network.
     `allow_private`: those of them, each with its port, that may have private addresses."""
 
@@ -82,7 +82,7 @@ class Sandbox(Closed):
     tmp_mb: Megabytes = 512
     file_mb: Megabytes = 1024
     jobs: Annotated[int, Field(ge=0, le=100)] = 4
-    egress: Egress = Egress()
+    egress: EgressSettings = EgressSettings()
     secrets: SwappedSecrets = Field(default={})
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class WebSearch(Closed):
         if value is not None:
             try:
                 url_of(value)
-            except Refused as error:
+            except AddressRefused as error:
                 raise ValueError(str(error).rstrip(".")) from error
         return value
 

@@ -48,7 +48,7 @@ class OperatorPermission(BaseModel):
         return cast(Permission, self.model_extra or {})
 
 
-class Approvals(BaseModel):
+class ApprovalSettings(BaseModel):
     """The table [approvals]: how long a call waits for a person's decision, and the default `on_ask` of orders.
 
     `on_ask` None: "wait" for attended orders, "deny" for all others.

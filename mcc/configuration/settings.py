@@ -22,12 +22,12 @@ from mcc.addresses import unreadable
 from mcc.addresses.redis import redis_problem
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
-from mcc.configuration.operator_permission import Approvals as Approvals
+from mcc.configuration.operator_permission import ApprovalSettings as ApprovalSettings
 from mcc.configuration.operator_permission import OperatorPermission as OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
 from mcc.configuration.service_links import mistaken_links, without_service_links
-from mcc.configuration.workspaces import Workspaces
+from mcc.configuration.workspaces import WorkspaceSettings
 from mcc.contracts.wire import KEY_PREFIX
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import close_matches, did_you_mean
@@ -117,8 +117,8 @@ class SharedSettings(BaseModel):
     flower_titles: bool = True
     documents: DocumentFunctions = DocumentFunctions()
     permission: OperatorPermission = OperatorPermission()
-    approvals: Approvals = Approvals()
-    workspaces: Workspaces = Workspaces()
+    approvals: ApprovalSettings = ApprovalSettings()
+    workspaces: WorkspaceSettings = WorkspaceSettings()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
     _passed_over: str = PrivateAttr(default="")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mcc.addresses import Endpoint, Refused, url_of
+from mcc.addresses import AddressRefused, Endpoint, url_of
 from mcc.configuration.network import VariableName
 from mcc.contracts.shape import Closed
 
@@ -36,18 +36,18 @@ class GitAddress:
 
 
 def git_address(text: str, *, pattern: bool = False) -> GitAddress:
-    """Parse a git address; with `pattern`, a segment may be `*`. Raises `Refused`."""
+    """Parse a git address; with `pattern`, a segment may be `*`. Raises `AddressRefused`."""
     if len(text) > _MOST or not text.isascii():
-        raise Refused("A git address is plain ASCII, and not as long as this.")
+        raise AddressRefused("A git address is plain ASCII, and not as long as this.")
     if not text.startswith("https://"):
-        raise Refused("Only https:// is a git address here: no ssh, git, file, http or ext.")
+        raise AddressRefused("Only https:// is a git address here: no ssh, git, file, http or ext.")
     url = url_of(text)
     if "?" in text or "#" in text or "%" in text:
-        raise Refused("A git address has no query, no fragment and no percent signs.")
+        raise AddressRefused("A git address has no query, no fragment and no percent signs.")
     parts = tuple(part for part in url.target.split("/")[1:])
     parts = parts[:-1] if parts and not parts[-1] else parts
     if not parts or not all(_is_part(part, pattern) for part in parts):
-        raise Refused("The path of a git address has parts of letters, digits and . _ - ~ + only.")
+        raise AddressRefused("The path of a git address has parts of letters, digits and . _ - ~ + only.")
     *above, last = parts
     bare = last.removesuffix(".git") or last
     return GitAddress(url.endpoint, (*above, bare), f"https://{url.authority}/{'/'.join(parts)}")
@@ -62,7 +62,7 @@ def _is_part(part: str, pattern: bool) -> bool:
 def _pattern(text: str) -> str:
     try:
         return git_address(text, pattern=True).text
-    except Refused as error:
+    except AddressRefused as error:
         raise ValueError(f"{error} Write https://host/team/* or https://host/team/name") from error
 
 
@@ -78,7 +78,7 @@ class GitRemote(Closed):
         return git_address(self.address, pattern=True)
 
 
-class Workspaces(Closed):
+class WorkspaceSettings(Closed):
     """The table [workspaces]."""
 
     git: Annotated[tuple[GitRemote, ...], Field(max_length=200)] = ()

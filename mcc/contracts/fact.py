@@ -1,4 +1,4 @@
-"""Base classes of journal facts: `Fact`, and `Note` for facts that people are shown as a line of text."""
+"""Base classes of journal facts: `Fact`, and `NotedFact` for facts that people are shown as a line of text."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -23,7 +23,7 @@ class Fact(Closed):
         return self
 
 
-class Note(Fact):
+class NotedFact(Fact):
     """A fact that the chat record shows as a note, under its kind, and terminals show as a line."""
 
     @property

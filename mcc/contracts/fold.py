@@ -7,7 +7,7 @@ from typing import Any, assert_never, cast
 
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.inbox_facts import ApprovalRequested
 from mcc.contracts.journal import (
     AgentFinished,
@@ -148,7 +148,7 @@ class Fold:
             case AgentFinished():
                 node = self._node(entry)
                 node.finished, node.finished_at = fact, entry.at
-            case GateChecked() | VerifyChecked() | ControlApplied() | Note():
+            case GateChecked() | VerifyChecked() | ControlApplied() | NotedFact():
                 self._note(entry, fact)
             case OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import ClassVar
 
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.shape import Text
 
 
@@ -18,7 +18,7 @@ class WorktreeState(StrEnum):
     LOST = "lost"
 
 
-class WorkspaceCommitted(Note):
+class WorkspaceCommitted(NotedFact):
     """A tool call made a commit in the workspace. `parent` None: the first commit; `branch` None: not on a branch.
 
     `worktree`: the commit was made in a subagent's worktree, on its ref.
@@ -37,7 +37,7 @@ class WorkspaceCommitted(Note):
         return f"commit {self.commit[:10]} on {self.branch or 'no branch'}: {self.subject}"
 
 
-class WorktreeMade(Note):
+class WorktreeMade(NotedFact):
     """The child `child_id` of this record's agent starts to work in its own worktree.
 
     `base` is a commit of the parent's workspace as it was at that time, `head` the last commit before it, if any.
@@ -55,7 +55,7 @@ class WorktreeMade(Note):
         return f"{self.child} works in a worktree of its own, {self.ref}"
 
 
-class WorktreeEnded(Note):
+class WorktreeEnded(NotedFact):
     """What became of the worktree of a child of this record's agent. `conflicts` are paths that were not merged;
     `commit` is the last one on `ref`, None when there is none. `message` is for the parent's model."""
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.permission import Effects, SavedRule, Why
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 
@@ -32,7 +32,7 @@ class ShownPreview(Closed):
     hidden: int = 0
 
 
-class ApprovalRequested(Note):
+class ApprovalRequested(NotedFact):
     """A call waits for a person's approval. For a document outline, `tool` is "outline" and there is no call.
 
     `digest` covers the tool and its definition, arguments, workspace key, profile and preview. `arguments` are for
@@ -60,7 +60,7 @@ class ApprovalRequested(Note):
         return f"may it use {self.tool}? (approval {self.approval_id}{again})"
 
 
-class ApprovalDecided(Note):
+class ApprovalDecided(NotedFact):
     """`decision` "expired": nobody decided in time, so the call does not run. `by` None: no user of the service."""
 
     kind: ClassVar[str] = "approval.decided"
@@ -83,7 +83,7 @@ class ApprovalDecided(Note):
         return f"{decision}{by}{f': {self.note}' if self.note else ''} (approval {self.approval_id})"
 
 
-class QuestionAsked(Note):
+class QuestionAsked(NotedFact):
     """`default` is the answer when nobody answers before `expires_at`; None: the call then ends as an error."""
 
     kind: ClassVar[str] = "question.asked"
@@ -99,7 +99,7 @@ class QuestionAsked(Note):
         return self.question
 
 
-class QuestionAnswered(Note):
+class QuestionAnswered(NotedFact):
     """`expired`: nobody answered in time; `answer` is then the question's default, None if it has none."""
 
     kind: ClassVar[str] = "question.answered"

@@ -11,7 +11,7 @@ from pydantic import (
 
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.blocks import ImageBlock
-from mcc.contracts.fact import Fact, Note
+from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.limits import LimitChoice
@@ -84,7 +84,7 @@ class AgentStarted(Fact):
     setup_digest: str
 
 
-class AgentStep(Note):
+class AgentStep(NotedFact):
     """Something that the runtime did or found. `usage` is what it cost apart from replies, e.g. a failed model call.
 
     `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own.
@@ -105,7 +105,7 @@ class AgentStep(Note):
         return self.usage
 
 
-class AgentReused(Note):
+class AgentReused(NotedFact):
     kind: ClassVar[str] = "agent.reused"
     message: Text
     turn: int
@@ -208,7 +208,7 @@ class VerifyChecked(Fact):
     usage: Usage = Usage()
 
 
-class BudgetWarned(Note):
+class BudgetWarned(NotedFact):
     """`used` None: the usage is unknown, so the limit cannot be enforced; only people are told, not the model.
 
     `landing`: the limit is reached, and the model has one reply left, without tools. `in_results`: the model reads the
@@ -260,7 +260,7 @@ class Clipped(Closed):
     artifact: str
 
 
-class TranscriptCompacted(Note):
+class TranscriptCompacted(NotedFact):
     """The model's transcript was shortened; `summary` describes in words what the model no longer sees.
 
     `clipped`: tool results that were shortened. `through_seq`: the summary replaces entries up to this one, 0 = none.
@@ -281,7 +281,7 @@ class TranscriptCompacted(Note):
         return self.summary
 
 
-class DocumentChanged(Note):
+class DocumentChanged(NotedFact):
     """An agent of the order changed a document; the change is committed together with this entry.
 
     `node` is the path of the changed node, `fields` what was set ("props.minutes"), `by` the agent's role as an author.
@@ -303,7 +303,7 @@ class DocumentChanged(Note):
         return f"{self.command}{where} made version {self.version} of {self.document_id}"
 
 
-class WorkspaceCheckpointed(Note):
+class WorkspaceCheckpointed(NotedFact):
     """The workspace was saved on the drone's host before a call that may change it.
 
     `files` and `bytes` are what the checkpoint holds; `skipped` counts what could not be saved and cannot be restored.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field, computed_field, model_validator
 
 from mcc.contracts.blocks import Block, ToolCall, ToolCallBlock, calls_in, text_in, thinking_in
-from mcc.contracts.fact import Fact, Note
+from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.shape import Text
 from mcc.contracts.usage import Usage
 
@@ -82,7 +82,7 @@ class ModelReplied(Fact):
         return self.usage
 
 
-class ModelRetried(Note):
+class ModelRetried(NotedFact):
     kind: ClassVar[str] = "model.retried"
     round: int
     attempt: int = Field(alias="try", serialization_alias="try")
@@ -95,7 +95,7 @@ class ModelRetried(Note):
         return f"{self.error}; asked again after {self.wait_seconds:g} s"
 
 
-class ModelFellBack(Note):
+class ModelFellBack(NotedFact):
     kind: ClassVar[str] = "model.fell_back"
     round: int
     source: str

@@ -352,7 +352,7 @@ class WorkOrder(NewOrder):
         return blueprint
 
 
-class Outcome(Closed):
+class OrderOutcome(Closed):
     """How a turn ended: the final status with its reason, and the result.
 
     `accepted`: whether gate and verifier accepted the result; None = neither of them judged it. `changes`: what the

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, assert_never
 
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, VerifyChecked
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep, VerifyStep
 from mcc.contracts.shape import unchecked
 
-StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | VerifyChecked | ControlApplied | Note
+StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | VerifyChecked | ControlApplied | NotedFact
 """The facts that become steps."""
 
 
@@ -70,7 +70,7 @@ def step_of(numbered: NumberedFact) -> Step:
                 tools_removed=fact.tools_removed,
                 metadata=fact.metadata,
             )
-        case Note():
+        case NotedFact():
             name = fact.name if isinstance(fact, AgentStep) else fact.kind
             wait = fact.wait_seconds if isinstance(fact, ModelRetried) else None
             return NoteStep(seq=seq, name=name, message=fact.in_words, at=numbered.at, wait_seconds=wait)

@@ -15,7 +15,7 @@ from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Location, Parsed, YamlProblem, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.errors import ExpressionError, SchemaError
 from mcc.rules.mistakes import mistakes
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.rule import check_declared
@@ -162,7 +162,7 @@ class _Checker:
         for index, rule in enumerate(definition.rules):
             try:
                 check_declared(rule, REPORT_NAME if definition.result is None else definition.result, tools)
-            except RuleError as error:
+            except ExpressionError as error:
                 self.wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
         self._check_permission(definition, tools)
         self._refuse()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from mcc.definitions.agents import parse_agent
-from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, SHELL, Format, Meaning, Tool, model_of, tool_of
+from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, SHELL, ForeignFormat, Meaning, Tool, model_of, tool_of
 from mcc.definitions.foreign_permission import WORDS, ForeignPermission, condition_of, rules_of, strictest
 from mcc.definitions.front_matter import DefinitionError, Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
@@ -28,7 +28,7 @@ _THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CarriedLine:
     """One line of the report. `number` is the line in the foreign file, from 1; None for a part it lacks."""
 
     verdict: Verdict
@@ -42,16 +42,16 @@ class Imported:
 
     source: str
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[CarriedLine, ...]
     text: str = ""
 
     @property
-    def errors(self) -> tuple[Line, ...]:
+    def errors(self) -> tuple[CarriedLine, ...]:
         return tuple(line for line in self.lines if line.verdict == "error")
 
     def wrong(self, sentence: str) -> "Imported":
         """The same with an error added, which prevents the import."""
-        return Imported(self.source, self.name, (*self.lines, Line("error", sentence)))
+        return Imported(self.source, self.name, (*self.lines, CarriedLine("error", sentence)))
 
 
 @dataclass(slots=True)
@@ -59,11 +59,11 @@ class Conversion:
     """The conversion of one agent: the foreign values, and the values and report lines made so far."""
 
     source: str
-    format: Format
+    format: ForeignFormat
     aliases: Mapping[str, str]
     values: Mapping[str, Any]
     locations: Mapping[Location, int]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[CarriedLine] = field(default_factory=list)
     ours: dict[str, Any] = field(default_factory=dict)
     disallowed: list[str] = field(default_factory=list)
     calls: ForeignPermission = field(default_factory=ForeignPermission)
@@ -110,7 +110,7 @@ class Conversion:
     def _report(self, verdict: Verdict, sentence: str, *location: str | int) -> None:
         while location and location not in self.locations:
             location = location[:-1]
-        self.lines.append(Line(verdict, sentence, self.locations.get(location) if location else None))
+        self.lines.append(CarriedLine(verdict, sentence, self.locations.get(location) if location else None))
 
     def _read_name(self, key: str, value: Any) -> None:
         if isinstance(value, str) and value.strip():
@@ -318,16 +318,20 @@ class Conversion:
             self._report("error", f"its prompt is in another file, {prompt}: write the text here", "prompt")
             return
         if lines:
-            self.lines.append(Line("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first))
+            self.lines.append(
+                CarriedLine("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first)
+            )
         # All lines of a prompt in JSON share one line of the file.
         numbered = first is not None and ("prompt",) not in self.locations
         found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
         for index, line in found[:_PROMPT_LINES]:
             shown = line.strip()[:80]
             sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
-            self.lines.append(Line("changed", sentence, first + index if numbered and first is not None else first))
+            self.lines.append(
+                CarriedLine("changed", sentence, first + index if numbered and first is not None else first)
+            )
         if (more := len(found) - _PROMPT_LINES) > 0:
-            self.lines.append(Line("changed", f"so do {more} more lines of the prompt"))
+            self.lines.append(CarriedLine("changed", f"so do {more} more lines of the prompt"))
 
     def _checked(self, prompt: str) -> Imported:
         text = _written(self.ours, prompt)

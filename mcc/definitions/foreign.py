@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 
-class Format(StrEnum):
+class ForeignFormat(StrEnum):
     """The systems whose agent files can be imported."""
 
     CLAUDE = "claude"
@@ -16,11 +16,11 @@ class Format(StrEnum):
     COPILOT = "copilot"
 
 
-PLACES: Mapping[Format, tuple[str, ...]] = {
-    Format.CLAUDE: (".claude/agents",),
-    Format.OPENCODE: (".opencode/agent", ".opencode/agents"),
-    Format.GEMINI: (".gemini/agents",),
-    Format.COPILOT: (".github/agents", ".github/chatmodes"),
+PLACES: Mapping[ForeignFormat, tuple[str, ...]] = {
+    ForeignFormat.CLAUDE: (".claude/agents",),
+    ForeignFormat.OPENCODE: (".opencode/agent", ".opencode/agents"),
+    ForeignFormat.GEMINI: (".gemini/agents",),
+    ForeignFormat.COPILOT: (".github/agents", ".github/chatmodes"),
 }
 """Directories of a workspace with the agent files of each system."""
 
@@ -28,12 +28,12 @@ OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
 COPILOT_ENDS = (".agent.md", ".chatmode.md")
 
 
-def format_of(path: PurePath) -> Format | None:
+def format_of(path: PurePath) -> ForeignFormat | None:
     """The system of a file, by its name and directories; None where they do not tell."""
     if path.name in OPENCODE_FILES:
-        return Format.OPENCODE
+        return ForeignFormat.OPENCODE
     if path.name.endswith(COPILOT_ENDS):
-        return Format.COPILOT
+        return ForeignFormat.COPILOT
     steps = path.parts[:-1]
     for format_, places in PLACES.items():
         for place in places:
@@ -41,7 +41,7 @@ def format_of(path: PurePath) -> Format | None:
             if any(pair == (above, below) for pair in pairwise(steps)):
                 return format_
     if path.suffix == ".md" and steps[-2:] in (("opencode", "agent"), ("opencode", "agents")):
-        return Format.OPENCODE
+        return ForeignFormat.OPENCODE
     return None
 
 
@@ -66,15 +66,15 @@ class Meaning(StrEnum):
 
 _SHARED = {"name": Meaning.NAME, "description": Meaning.DESCRIPTION, "tools": Meaning.TOOLS, "model": Meaning.MODEL}
 
-KEYS: Mapping[Format, Mapping[str, Meaning]] = {
-    Format.CLAUDE: {
+KEYS: Mapping[ForeignFormat, Mapping[str, Meaning]] = {
+    ForeignFormat.CLAUDE: {
         **_SHARED,
         "disallowedTools": Meaning.WITHOUT,
         "maxTurns": Meaning.ROUNDS,
         "effort": Meaning.THINKING,
         "permissionMode": Meaning.MODE,
     },
-    Format.OPENCODE: {
+    ForeignFormat.OPENCODE: {
         **_SHARED,
         "temperature": Meaning.TEMPERATURE,
         "steps": Meaning.ROUNDS,
@@ -84,14 +84,14 @@ KEYS: Mapping[Format, Mapping[str, Meaning]] = {
         "prompt": Meaning.PROMPT,
         "disable": Meaning.OFF,
     },
-    Format.GEMINI: {
+    ForeignFormat.GEMINI: {
         **_SHARED,
         "temperature": Meaning.TEMPERATURE,
         "max_turns": Meaning.ROUNDS,
         "timeout_mins": Meaning.MINUTES,
         "kind": Meaning.REMOTE,
     },
-    Format.COPILOT: _SHARED,
+    ForeignFormat.COPILOT: _SHARED,
 }
 
 _MODES = "an order has a mode here: mcc run --mode plan"
@@ -210,7 +210,7 @@ def tool_of(given: str) -> Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ReplacementModel:
     """The model to use instead of another system's: `name`, and why it differs from the given one, if it does."""
 
     name: str
@@ -221,21 +221,23 @@ INHERIT = "inherit"
 _FAMILIES = ("sonnet", "opus", "haiku", "fable")
 
 
-def model_of(given: str, aliases: Mapping[str, str]) -> Model:
+def model_of(given: str, aliases: Mapping[str, str]) -> ReplacementModel:
     """Look up a model. `aliases` are the operator's models, each with its provider's name for it."""
     word = given.partition(" (")[0].strip()
     if word.lower() in (INHERIT, "default", "auto", ""):
-        return Model(INHERIT)
+        return ReplacementModel(INHERIT)
     if word in aliases:
-        return Model(word)
+        return ReplacementModel(word)
     plain = _plain(word)
     near = [alias for alias, name in aliases.items() if _plain(name) == plain or _plain(alias) == plain]
     if not near and plain in _FAMILIES:
         near = [alias for alias, name in aliases.items() if plain in name.lower()]
     if len(near) == 1:
-        return Model(near[0], f"{word!r} is your model {near[0]!r}")
+        return ReplacementModel(near[0], f"{word!r} is your model {near[0]!r}")
     found = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
-    return Model(INHERIT, f"{word!r}: {found}, so it uses its parent's; name one of yours in model to change that")
+    return ReplacementModel(
+        INHERIT, f"{word!r}: {found}, so it uses its parent's; name one of yours in model to change that"
+    )
 
 
 def _plain(name: str) -> str:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mcc.definitions.carried import Conversion, Imported, Line
-from mcc.definitions.foreign import Format
+from mcc.definitions.carried import CarriedLine, Conversion, Imported
+from mcc.definitions.foreign import ForeignFormat
 from mcc.definitions.front_matter import DefinitionError, Location, YamlProblem, split
 from mcc.definitions.yaml_text import parse
 from mcc.rules.patterns import Pattern
@@ -18,7 +18,7 @@ _FIRST_LINE = 2
 
 
 def imported(
-    text: str, source: str, format_: Format, name: str, aliases: Mapping[str, str] | None = None
+    text: str, source: str, format_: ForeignFormat, name: str, aliases: Mapping[str, str] | None = None
 ) -> tuple[Imported, ...]:
     """The agents of a foreign file, with all problems. Never raises.
 
@@ -29,8 +29,8 @@ def imported(
     try:
         parts = split(text, source)
     except DefinitionError as error:
-        return (Imported(source, name, (Line("error", error.sentence, error.line),)),)
-    lines: list[Line] = []
+        return (Imported(source, name, (CarriedLine("error", error.sentence, error.line),)),)
+    lines: list[CarriedLine] = []
     values, locations = _front_matter(parts.front, lines)
     if values is None:
         return (Imported(source, name, tuple(lines)),)
@@ -42,7 +42,7 @@ def imported(
     return (agent.convert(name, parts.prompt, first),)
 
 
-def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None, Mapping[Location, int]]:
+def _front_matter(front: str, lines: list[CarriedLine]) -> tuple[dict[str, Any] | None, Mapping[Location, int]]:
     """Parse as YAML; if that fails, once more with plain values quoted that more lenient parsers accept."""
     try:
         found = parse(front)
@@ -51,12 +51,12 @@ def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None,
         try:
             found = parse(forgiven)
         except YamlProblem:
-            lines.append(Line("error", problem.sentence, None if problem.line is None else problem.line + 1))
+            lines.append(CarriedLine("error", problem.sentence, None if problem.line is None else problem.line + 1))
             return None, {}
         mended = "is no YAML as it stands, because of a colon or a mark in it; it is quoted now"
-        lines.extend(Line("changed", f"{key} {mended}", number + _FIRST_LINE) for number, key in quoted)
+        lines.extend(CarriedLine("changed", f"{key} {mended}", number + _FIRST_LINE) for number, key in quoted)
     if not isinstance(found.value, dict):
-        lines.append(Line("error", "the front matter must be lines of `key: value`", _FIRST_LINE))
+        lines.append(CarriedLine("error", "the front matter must be lines of `key: value`", _FIRST_LINE))
         return None, {}
     return found.value, found.lines
 
@@ -79,22 +79,22 @@ def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tup
     try:
         found = parse(_without_comments(text))
     except YamlProblem as problem:
-        return (Imported(source, "", (Line("error", problem.sentence, problem.line),)),)
+        return (Imported(source, "", (CarriedLine("error", problem.sentence, problem.line),)),)
     agents = found.value.get("agent") if isinstance(found.value, dict) else None
     if not isinstance(agents, dict) or not agents:
-        return (Imported(source, "", (Line("error", "there is no agent in it: nothing under the key agent"),)),)
+        return (Imported(source, "", (CarriedLine("error", "there is no agent in it: nothing under the key agent"),)),)
     made = []
     for name, values in list(agents.items())[:MOST_AGENTS]:
         number = found.lines.get(("agent", name))
         if not isinstance(values, dict):
-            made.append(Imported(source, name, (Line("error", f"agent {name!r} is no mapping", number),)))
+            made.append(Imported(source, name, (CarriedLine("error", f"agent {name!r} is no mapping", number),)))
             continue
         above = ("agent", name)
         locations = {
             location[2:]: at for location, at in found.lines.items() if location[:2] == above and len(location) > 2
         }
         prompt = values.get("prompt")
-        agent = Conversion(source, Format.OPENCODE, aliases, values, locations)
+        agent = Conversion(source, ForeignFormat.OPENCODE, aliases, values, locations)
         made.append(agent.convert(name, prompt if isinstance(prompt, str) else "", locations.get(("prompt",))))
     return tuple(made)
 

@@ -22,7 +22,7 @@ WORKSPACE_BYTES = 1_000_000
 WORKSPACE_DIRECTORY = ".mcc/agents"
 
 
-class Scope(StrEnum):
+class AgentScope(StrEnum):
     """Where an agent file comes from; a later scope takes precedence over an earlier one."""
 
     SHIPPED = "shipped"
@@ -31,10 +31,10 @@ class Scope(StrEnum):
     WORKSPACE = "workspace"
 
 
-def origin_of(name: str, scope: Scope) -> DefinitionOrigin:
+def origin_of(name: str, scope: AgentScope) -> DefinitionOrigin:
     """The origin of an agent of this name in this scope."""
     installed = f"{MASTER}/system.md" if name == MASTER else f"subagent/{name}/system.md"
-    places = {Scope.WORKSPACE: place_of(name), Scope.USER: f"agents/{name}.md"}
+    places = {AgentScope.WORKSPACE: place_of(name), AgentScope.USER: f"agents/{name}.md"}
     return DefinitionOrigin(scope=scope.value, path=places.get(scope, installed))
 
 
@@ -144,7 +144,7 @@ _CONSENT = "look at it, then run mcc agents trust WORKSPACE"
 
 
 @dataclass(frozen=True, slots=True)
-class Agents:
+class UsableAgents:
     """The usable agents by name, and the `problems` of the others.
 
     `warnings` do not make an agent unusable; `refused` are a workspace's files that are not used. `scopes` has the
@@ -153,7 +153,7 @@ class Agents:
     """
 
     usable: Mapping[str, AgentDefinition] = field(default_factory=dict)
-    scopes: Mapping[str, Scope] = field(default_factory=dict)
+    scopes: Mapping[str, AgentScope] = field(default_factory=dict)
     problems: Mapping[str, DefinitionError] = field(default_factory=dict)
     warnings: tuple[DefinitionError, ...] = ()
     refused: tuple[DefinitionError, ...] = ()
@@ -176,14 +176,14 @@ class Agents:
     def permission(self, name: str) -> tuple[Layer, ...]:
         """The permission layers of a usable agent: those of the agents that limit it, then its own, which may only
         restrict if it comes from a workspace or its user."""
-        installed = self.scopes.get(name) not in (Scope.WORKSPACE, Scope.USER)
+        installed = self.scopes.get(name) not in (AgentScope.WORKSPACE, AgentScope.USER)
         own = Layer("agent", self.usable[name].permission, consents=installed)
         return (*self.held.get(name, ()), own)
 
     def description(self, name: str) -> str:
         """The description of a usable agent for models; a workspace's is marked as untrusted."""
         own = self.usable[name].description
-        return untrusted_description(own) if self.scopes.get(name) is Scope.WORKSPACE else own
+        return untrusted_description(own) if self.scopes.get(name) is AgentScope.WORKSPACE else own
 
     def spawns(self, name: str) -> tuple[str, ...]:
         """The agents that a usable agent may delegate to, in the order of its file, with `workspace/*` expanded."""
@@ -195,14 +195,14 @@ class Agents:
 
 def installed(
     shipped: Iterable[AgentFile], operators: Iterable[AgentFile] = (), groups: GroupTable = TOOL_GROUPS
-) -> Agents:
+) -> UsableAgents:
     """The agents of an installation: shipped files, added to or replaced by the operator's.
 
     A broken file of the operator makes the agent unusable, also if a shipped one has the same name. Never raises.
     """
-    files: dict[str, tuple[AgentFile, Scope]] = {}
+    files: dict[str, tuple[AgentFile, AgentScope]] = {}
     problems: dict[str, DefinitionError] = {}
-    for scope, found in ((Scope.SHIPPED, shipped), (Scope.OPERATOR, operators)):
+    for scope, found in ((AgentScope.SHIPPED, shipped), (AgentScope.OPERATOR, operators)):
         for file in found:
             earlier = files.get(file.name)
             if earlier is not None and earlier[1] is scope:
@@ -221,7 +221,7 @@ def installed(
         if problem is not None:
             problems[name] = problem
     usable = {name: agent for name, agent in usable.items() if name not in problems}
-    return Agents(usable, {name: files[name][1] for name in usable}, problems)
+    return UsableAgents(usable, {name: files[name][1] for name in usable}, problems)
 
 
 def _unknown_name(file: AgentFile, agent: AgentDefinition, known: Collection[str]) -> DefinitionError | None:
@@ -238,14 +238,14 @@ def _unknown_name(file: AgentFile, agent: AgentDefinition, known: Collection[str
 
 
 def with_workspace(
-    agents: Agents,
+    agents: UsableAgents,
     files: Iterable[AgentFile],
     groups: GroupTable = TOOL_GROUPS,
     read: Reader = workspace_agent,
     trusted: Collection[str] = (),
     doubt: str = "",
-    scope: Scope = Scope.WORKSPACE,
-) -> Agents:
+    scope: AgentScope = AgentScope.WORKSPACE,
+) -> UsableAgents:
     """`agents` with those of a workspace's files added, whose rights are limited to what the operator allows.
 
     An agent is limited to the operator's agent of the same name, others to the master. Only files whose names are
@@ -285,12 +285,12 @@ def with_workspace(
     )
 
 
-def with_user(agents: Agents, files: Sequence[AgentFile], groups: GroupTable = TOOL_GROUPS) -> Agents:
+def with_user(agents: UsableAgents, files: Sequence[AgentFile], groups: GroupTable = TOOL_GROUPS) -> UsableAgents:
     """`agents` with those of the user's own directory added; they are trusted, but their rights are limited too.
 
     A broken file makes the agent of its name unusable. Never raises.
     """
-    found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=Scope.USER)
+    found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=AgentScope.USER)
     names = {file.source: file.name for file in files if file.name}
     broken = {names[error.source]: error for error in found.refused if error.source in names}
     return replace(
@@ -312,7 +312,7 @@ def in_folders(names: Sequence[str], directory: str) -> tuple[AgentFile, ...]:
 
 
 def _parsed(
-    file: AgentFile, agents: Agents, groups: GroupTable, warnings: list[DefinitionError], read: Reader
+    file: AgentFile, agents: UsableAgents, groups: GroupTable, warnings: list[DefinitionError], read: Reader
 ) -> AgentDefinition:
     """The parsed file. Raises `DefinitionError` when it is broken or there is no agent to limit it."""
     definition, doubts = read(file, groups)
@@ -326,7 +326,7 @@ def _parsed(
 
 
 def _without_consent(
-    file: AgentFile, definition: AgentDefinition, agents: Agents, warnings: list[DefinitionError], doubt: str
+    file: AgentFile, definition: AgentDefinition, agents: UsableAgents, warnings: list[DefinitionError], doubt: str
 ) -> AgentDefinition:
     """The definition of an untrusted file, without its model. Raises `NotAgreed` if it replaces an operator's agent."""
     who, then = ("it is not known whether anybody", f": {doubt}") if doubt else ("nobody", f"; {_CONSENT}")
@@ -340,7 +340,7 @@ def _without_consent(
     return definition.model_copy(update={"model": INHERIT})
 
 
-def _ceiling(name: str, agents: Agents, own: frozenset[str]) -> AgentDefinition:
+def _ceiling(name: str, agents: UsableAgents, own: frozenset[str]) -> AgentDefinition:
     """The agent that limits a workspace's agent: the operator's of that name, else the master without its gate."""
     if name in agents.usable:
         ceiling = agents.usable[name]

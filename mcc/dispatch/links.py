@@ -256,7 +256,7 @@ def _name(sentinel: Any) -> str:
     return f"Sentinel {options.get('host')}:{options.get('port')}"
 
 
-class Found(Guarded, _Finding):
+class SentinelGuarded(Guarded, _Finding):
     """Asks one Sentinel after the other for the master until a server says that it is one: a Sentinel that has not seen
     the fail-over yet is passed over."""
 
@@ -283,7 +283,7 @@ class Found(Guarded, _Finding):
 
 
 class AsyncFound(AsyncGuarded, _Finding):
-    """Like `Found`, for an event loop."""
+    """Like `SentinelGuarded`, for an event loop."""
 
     async def _connect_retry(self) -> None:
         own: Any = self
@@ -319,11 +319,11 @@ class _Socket(Guarded, UnixDomainSocketConnection):
     pass
 
 
-class _FoundTcp(Found, SentinelManagedConnection):
+class _FoundTcp(SentinelGuarded, SentinelManagedConnection):
     pass
 
 
-class _FoundTls(Found, SentinelManagedConnection, SSLConnection):
+class _FoundTls(SentinelGuarded, SentinelManagedConnection, SSLConnection):
     pass
 
 

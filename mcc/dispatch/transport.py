@@ -15,7 +15,7 @@ from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
 from mcc.contracts.wire import probe_key
-from mcc.dispatch.links import Found, Guarded, Trust
+from mcc.dispatch.links import Guarded, SentinelGuarded, Trust
 
 SENTINEL = "sentinel"
 
@@ -42,7 +42,7 @@ class Channel(redis.Channel):
 class SentinelChannel(Channel, redis.SentinelChannel):
     """The same for a master that Sentinels watch."""
 
-    guard = Found
+    guard = SentinelGuarded
 
 
 class Transport(redis.Transport):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration, kill, process_of
-from mcc.doctor.snapshot import Node, ProcessState, RunningTask, Snapshot
+from mcc.doctor.snapshot import CeleryNode, ProcessState, RunningTask, Snapshot
 from mcc.store.rows.values import SeenDrone, SeenOrder
 
 LEAVING_SECONDS = 30.0
@@ -29,7 +29,7 @@ def zombies(snapshot: Snapshot) -> Iterator[Finding]:
             yield finding
 
 
-def _zombie_task(snapshot: Snapshot, node: Node, task: RunningTask) -> Finding | None:
+def _zombie_task(snapshot: Snapshot, node: CeleryNode, task: RunningTask) -> Finding | None:
     order = snapshot.known.get(task.order_id or "")
     if task.order_id is None:
         detail = f"{node.name} has been busy for {duration(task.seconds)} with a message that names no order"
@@ -46,7 +46,7 @@ def _zombie_task(snapshot: Snapshot, node: Node, task: RunningTask) -> Finding |
     return Finding("zombie", "broken", detail, advice, order.id, node.name)
 
 
-def _is_its_own(snapshot: Snapshot, node: Node, order: SeenOrder) -> bool:
+def _is_its_own(snapshot: Snapshot, node: CeleryNode, order: SeenOrder) -> bool:
     if order.status is not OrderStatus.RUNNING:
         return False
     return order.incarnation in {drone.incarnation for drone in snapshot.incarnations(node)}
@@ -60,7 +60,7 @@ def _now_held(snapshot: Snapshot, order: SeenOrder) -> str:
     return f"{holder.name if holder else order.incarnation} claimed {since} (epoch {order.epoch})"
 
 
-def _kill_advice(snapshot: Snapshot, node: Node) -> str:
+def _kill_advice(snapshot: Snapshot, node: CeleryNode) -> str:
     processes = snapshot.incarnations(node)
     return f"end that process: {kill(processes[-1])}" if processes else f"end the process of {node.name}"
 

@@ -27,7 +27,7 @@ from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
 from mcc.doctor.snapshot import Snapshot, take_snapshot
 from mcc.local.errors import NoRedis
 from mcc.local.redis import RedisBinary, find_redis
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
 
@@ -54,7 +54,7 @@ class Examination:
 
 
 def examine(
-    settings: Settings,
+    settings: ServiceSettings,
     environment: Mapping[str, str],
     seconds: float,
     *,

@@ -13,8 +13,8 @@ from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, make_app, translated
 from mcc.dispatch.fit import known_installation
 from mcc.doctor.redis import RedisSeen, look_at
-from mcc.doctor.snapshot import Node, RunningTask, Thresholds
-from mcc.settings import Settings
+from mcc.doctor.snapshot import CeleryNode, RunningTask, Thresholds
+from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreError, StoreUnavailable, Unfit
 from mcc.store.store import Store, open_store
 
@@ -23,7 +23,7 @@ FIRST_SECONDS = 1.0
 """How long the first ping waits; missing workers are pinged once more, for the rest of the time."""
 
 
-def ask_nodes(at: RedisAt, queues: Sequence[str], *, seconds: float, expected: int = 0) -> Sequence[Node]:
+def ask_nodes(at: RedisAt, queues: Sequence[str], *, seconds: float, expected: int = 0) -> Sequence[CeleryNode]:
     """The Celery workers that answer within `seconds`. With fewer than `expected`, a second ping is sent.
 
     Takes at most about four times `seconds`, even if Redis hangs. Raises `DispatchUnavailable`.
@@ -58,10 +58,10 @@ def nodes_of(
     active: Mapping[str, Any],
     queues: Mapping[str, Any],
     now: float,
-) -> Sequence[Node]:
+) -> Sequence[CeleryNode]:
     """Nodes made of Celery's answers to `inspect`, each a mapping by worker name. `now`: seconds since 1970."""
     return [
-        Node(
+        CeleryNode(
             name=name,
             pid=stats.get(name, {}).get("pid"),
             tasks=tuple(
@@ -73,7 +73,7 @@ def nodes_of(
     ]
 
 
-def _ask(at: RedisAt, queues: Sequence[str], seconds: float, expected: int) -> Sequence[Node]:
+def _ask(at: RedisAt, queues: Sequence[str], seconds: float, expected: int) -> Sequence[CeleryNode]:
     app = make_app(at, queues, name="mcc.doctor", seconds=seconds)
     try:
         with translated():
@@ -108,7 +108,7 @@ class Installation:
     as stuck; None = as its own limits allow.
     """
 
-    settings: Settings
+    settings: ServiceSettings
     environment: Mapping[str, str]
     redis_url: str
     seconds: float
@@ -150,7 +150,7 @@ class Installation:
             return problem
 
     @cached_property
-    def nodes(self) -> Sequence[Node] | DispatchUnavailable | None:
+    def nodes(self) -> Sequence[CeleryNode] | DispatchUnavailable | None:
         """Celery's workers, or why they could not be queried; None: there is no Redis."""
         if self.redis is None or isinstance(self.redis, DispatchUnavailable):
             return self.redis
@@ -162,7 +162,7 @@ class Installation:
             return problem
 
     @property
-    def answering(self) -> Sequence[Node] | None:
+    def answering(self) -> Sequence[CeleryNode] | None:
         """The workers that answered; None when they could not be queried."""
         return None if isinstance(self.nodes, DispatchUnavailable) else self.nodes
 

@@ -14,7 +14,7 @@ from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
 from mcc.dispatch.broker import PRIORITY_SEPARATOR, RedisAt, connect, queue_keys, translated
 from mcc.dispatch.fit import unfit
 from mcc.doctor.finding import FIX_COMMAND, Finding
-from mcc.doctor.snapshot import Node
+from mcc.doctor.snapshot import CeleryNode
 
 REMOVED = "doctor.removed"
 """Under its prefix, the list that garbage is moved to: the newest `REMOVED_MOST` messages, for `REMOVED_SECONDS`."""
@@ -299,7 +299,7 @@ def _queue_findings(queue: QueueSeen, removed: str) -> Iterator[Finding]:
         yield Finding("messages", "broken", detail, f"{FIX_COMMAND} renames it. Who else writes there?", fix="messages")
 
 
-def abandoned(canaries: Sequence[str], nodes: Sequence[Node] | None) -> Sequence[str]:
+def abandoned(canaries: Sequence[str], nodes: Sequence[CeleryNode] | None) -> Sequence[str]:
     """The canary queues of drones that no longer answer; none when Celery could not be queried."""
     if nodes is None:
         return []

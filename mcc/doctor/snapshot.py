@@ -64,7 +64,7 @@ class RunningTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CeleryNode:
     """A Celery worker that answered. `pid` None: its answer did not include it."""
 
     name: str
@@ -100,7 +100,7 @@ class Snapshot:
 
     examined: Examined
     thresholds: Thresholds = Thresholds()
-    nodes: Sequence[Node] | None = None
+    nodes: Sequence[CeleryNode] | None = None
     known: Mapping[str, SeenOrder] = field(default_factory=dict)
     open_calls: Mapping[str, OpenCalls] = field(default_factory=dict)
     processes: Mapping[str, ProcessState] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Snapshot:
     def process(self, drone: SeenDrone) -> ProcessState:
         return self.processes.get(drone.incarnation, ProcessState.UNKNOWN)
 
-    def incarnations(self, node: Node) -> Sequence[SeenDrone]:
+    def incarnations(self, node: CeleryNode) -> Sequence[SeenDrone]:
         """The incarnations that the process of `node` registered: those of its name and pid, else those of its pid."""
         near = [
             drone
@@ -129,13 +129,15 @@ class Snapshot:
         return any(drone in self.incarnations(node) for node in self.nodes or ())
 
 
-def _same_name(node: Node, drone: SeenDrone) -> bool:
+def _same_name(node: CeleryNode, drone: SeenDrone) -> bool:
     """Whether the names fit: `drone work` names its worker NAME@drone, Celery's own command celery@HOST."""
     name, _, host = node.name.partition("@")
     return name == drone.name or (node.pid is not None and host.partition(".")[0] == drone.host.partition(".")[0])
 
 
-def take_snapshot(store: Store, nodes: Sequence[Node] | None, thresholds: Thresholds, *, host: str = "") -> Snapshot:
+def take_snapshot(
+    store: Store, nodes: Sequence[CeleryNode] | None, thresholds: Thresholds, *, host: str = ""
+) -> Snapshot:
     """Take a snapshot of `store`. Query `nodes` before, so that the store's state is the newer one. `host`: the host
     whose processes are looked at, "" = this machine.
 

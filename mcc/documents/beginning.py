@@ -7,14 +7,14 @@ from typing import Any
 from mcc.contracts.documents import NewNode
 from mcc.contracts.ids import derived_id
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Change, Refused
+from mcc.documents.change import Author, Change, DispatchRefused
 from mcc.documents.dispatching import finished
 from mcc.documents.functions import Functions
 from mcc.documents.node import ROOT, Node
 from mcc.documents.setting import with_values
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.structure import check_child_component, check_size, insert, new_child, set_values, with_defaults
-from mcc.documents.work import Work
+from mcc.documents.work import DispatchWork
 
 TITLE_CHARACTERS = 200
 MAX_DIGITS = 9
@@ -31,7 +31,7 @@ def new_state(
     author: Author,
     functions: Functions | None = None,
 ) -> Change:
-    """Version 1 of the document `id`. Raises `Refused` (422).
+    """Version 1 of the document `id`. Raises `DispatchRefused` (422).
 
     `metadata` is the root's, set by the author. `nodes` are initial nodes, parents before their children; their values
     count as imported and are not held. The default title is the first text in the root's metadata that is no field
@@ -48,14 +48,14 @@ def new_state(
         props={},
         made_by=author.by,
     )
-    work = Work(blueprint, State(id, blueprint.digest, title, 0, {}, {}, root.id), author)
+    work = DispatchWork(blueprint, DocumentState(id, blueprint.digest, title, 0, {}, {}, root.id), author)
     insert(work, with_defaults(work, root))
     work.author = replace(author, by="import")
     for place, node in enumerate(nodes):
         try:
             _add_initial(work, node)
-        except Refused as refused:
-            raise Refused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
+        except DispatchRefused as refused:
+            raise DispatchRefused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
     work.author = author
     _set_values(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
     work.step("create", ROOT, {name: (None, value) for name, value in set_values(work.state.root).items()})
@@ -64,8 +64,8 @@ def new_state(
     return replace(change, state=replace(change.state, title=named[:TITLE_CHARACTERS]))
 
 
-def _add_initial(work: Work, given: NewNode) -> None:
-    """Create one of the initial nodes, or set values of the root. Raises `Refused`."""
+def _add_initial(work: DispatchWork, given: NewNode) -> None:
+    """Create one of the initial nodes, or set values of the root. Raises `DispatchRefused`."""
     above, _, key = given.path.rstrip("/").rpartition("/")
     node = work.state.root if not key else _new_node(work, work.find(above or ROOT), key, given)
     fields = work.component(node).fields
@@ -80,17 +80,19 @@ def _add_initial(work: Work, given: NewNode) -> None:
     _set_values(work, node, settable, summary=given.summary)
 
 
-def _new_node(work: Work, parent: Node, key: str, given: NewNode) -> Node:
+def _new_node(work: DispatchWork, parent: Node, key: str, given: NewNode) -> Node:
     component, _, digits = key.rpartition("-")
     if given.component not in (None, component) or not digits.isascii() or not digits.isdigit() or digits[0] == "0":
         named = given.component or component or "lesson"
-        raise Refused(422, f"{key[:100]!r} is no key of a node: it is its component and a number, such as {named}-1")
+        raise DispatchRefused(
+            422, f"{key[:100]!r} is no key of a node: it is its component and a number, such as {named}-1"
+        )
     if len(digits) > MAX_DIGITS:
-        raise Refused(422, f"the number of {key[:100]!r} has more than {MAX_DIGITS} digits")
+        raise DispatchRefused(422, f"the number of {key[:100]!r} has more than {MAX_DIGITS} digits")
     check_child_component(work, parent, component)
     check_size(work, parent, 1)
     if (parent.id, key) in work.state.keys:
-        raise Refused(422, f"{given.path[:200]!r} is there twice")
+        raise DispatchRefused(422, f"{given.path[:200]!r} is there twice")
     number = max(parent.next_numbers.get(component, 1), int(digits) + 1)
     node = new_child(work, parent, component, key)
     work.change(parent, set(), next_numbers={**parent.next_numbers, component: number})
@@ -98,12 +100,12 @@ def _new_node(work: Work, parent: Node, key: str, given: NewNode) -> Node:
     return node
 
 
-def _set_values(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
+def _set_values(work: DispatchWork, node: Node, values: Mapping[str, Any], **more: Any) -> None:
     changed, _, _ = with_values(work, node, values)
     work.draft.put(replace(changed, **more))
 
 
-def _title(blueprint: Blueprint, state: State) -> str:
+def _title(blueprint: Blueprint, state: DocumentState) -> str:
     texts = (field.key for field in blueprint.root.fields.values() if (field.section, field.spec.type) == _TITLES)
     set_by = {name: known.by for name, known in state.root.provenance.items()}
     given = (state.root.metadata[key] for key in texts if set_by.get(f"metadata.{key}") != "default")

@@ -20,7 +20,7 @@ from mcc.documents.reading import (
     MAX_PROBLEMS,
     BlueprintError,
     BlueprintProblem,
-    Source,
+    ParsedBlueprint,
     failed,
     read,
     structure,
@@ -138,10 +138,10 @@ def _from_mapping(content: Mapping[str, Any]) -> Blueprint:
     except (TypeError, ValueError) as error:
         raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
     value = json.loads(text)
-    return _blueprint_of(Source("blueprint", text, value, {}))
+    return _blueprint_of(ParsedBlueprint("blueprint", text, value, {}))
 
 
-def _blueprint_of(source: Source) -> Blueprint:
+def _blueprint_of(source: ParsedBlueprint) -> Blueprint:
     found, problems = structure(source)
     if found is None:
         raise BlueprintError(problems, source.label)
@@ -170,7 +170,7 @@ def _blueprint_of(source: Source) -> Blueprint:
     return Blueprint(spec, digest, text, MappingProxyType(components))
 
 
-def _canonical(source: Source) -> str:
+def _canonical(source: ParsedBlueprint) -> str:
     """Compact JSON with keys in their original order, which is the display order of fields and children."""
     try:
         return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))

@@ -12,7 +12,7 @@ from mcc.documents.inputs import Inputs, changes_since, inputs_of
 from mcc.documents.instructions import with_article
 from mcc.documents.node import Node, Role
 from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening, value_lines
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.tools import ToolSchema
 
 LISTED = 200
@@ -39,7 +39,7 @@ class Brief:
     rules: str
 
 
-def brief_of(blueprint: Blueprint, state: State, node_id: str, role: Role) -> Brief:
+def brief_of(blueprint: Blueprint, state: DocumentState, node_id: str, role: Role) -> Brief:
     """The brief that the agent of this node (path or id) would get today. Raises `UnknownNode`.
 
     `asked` depends only on the blueprint, the document's brief, the ancestors' values and the node's own metadata.
@@ -58,19 +58,19 @@ def brief_of(blueprint: Blueprint, state: State, node_id: str, role: Role) -> Br
     )
 
 
-def prompt_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> tuple[str, str]:
+def prompt_of(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> tuple[str, str]:
     """System prompt and task of the node's agent in this state."""
     frame = frame_of(blueprint, node.component, role)
     return frame.system, "".join([*_task(blueprint, state, node, role), frame.end])
 
 
-def _task(blueprint: Blueprint, state: State, node: Node, role: Role) -> tuple[str, str]:
+def _task(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> tuple[str, str]:
     """The first part of the task, common to all children of the parent, and the node's own part."""
     begins = task_opening(state.brief, [describe(blueprint, state, one) for one in state.ancestors(node)])
     return begins, own_part(frame_of(blueprint, node.component, role), node)
 
 
-def _present(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[str]:
+def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Iterator[str]:
     component = blueprint.component(node.component)
     section = "metadata" if role == "metadata" else "props"
     yield f"# How it stands\nThis is the node {state.path(node)}."
@@ -108,7 +108,7 @@ def _section(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
         yield f"# {title}\n{fenced(text, _SEED)}"
 
 
-def _nodes(title: str, blueprint: Blueprint, state: State, nodes: Sequence[Node]) -> Iterator[str]:
+def _nodes(title: str, blueprint: Blueprint, state: DocumentState, nodes: Sequence[Node]) -> Iterator[str]:
     lines = [f"- {state.path(node)}: {describe(blueprint, state, node)}" for node in nodes[:LISTED]]
     return _section(title, lines, max(0, len(nodes) - LISTED))
 
@@ -118,7 +118,7 @@ def _concerns(rule: str, section: str) -> bool:
     return rule.startswith("metadata.") == (section == "metadata")
 
 
-def _references(blueprint: Blueprint, state: State, node: Node) -> Iterator[str]:
+def _references(blueprint: Blueprint, state: DocumentState, node: Node) -> Iterator[str]:
     """Possible targets of the node's references: siblings first, then nodes from the start of the document."""
     fields = blueprint.component(node.component).spec.properties.values()
     about = (spec.items if isinstance(spec, ListField) else spec for spec in fields if not spec.computed)

@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias, get_args
 from mcc.contracts.documents import By
 from mcc.contracts.journal import DocumentChanged
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 Status: TypeAlias = Literal[404, 409, 422]
 
 
-class Refused(Exception):
+class DispatchRefused(Exception):
     """The dispatch was refused and nothing changed. 404: no such node; 409: the document has changed; 422: not allowed.
 
     `sentences` are the reasons, one each. A 409 caused by `expected_version` also has the document's `version` and in
@@ -82,7 +82,7 @@ class Change:
     None for a removed one; write each as a row *at this version*, which may differ from the node's own `version`.
     """
 
-    state: State
+    state: DocumentState
     version: int
     changed: tuple[str, ...] = ()
     made: tuple[str, ...] = ()

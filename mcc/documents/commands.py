@@ -11,7 +11,7 @@ from mcc.contracts.blueprints import SpecName
 from mcc.contracts.documents import RuleError
 from mcc.contracts.generation import NodePath
 from mcc.contracts.shape import Closed, JsonObject, Text
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.rules.errors import did_you_mean
 from mcc.rules.mistakes import mistakes
 
@@ -205,7 +205,7 @@ _BOUND = ("set_value", "set_metadata", "add_child")
 def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
     """Parse one or several commands, as JSON or typed already.
 
-    `node` is the default for agents bound to a node. Raises `Refused` (422) with all problems.
+    `node` is the default for agents bound to a node. Raises `DispatchRefused` (422) with all problems.
     """
     several: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
     made: list[Command] = []
@@ -222,7 +222,7 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
                 name = f"{prefix}{'.' if prefix and field else ''}{field}"
                 wrong.append(f"{name}: {message}".lstrip(": "))
     if wrong:
-        raise Refused(422, *wrong)
+        raise DispatchRefused(422, *wrong)
     return tuple(made)
 
 

@@ -13,7 +13,7 @@ from mcc.documents.constraints import constraints, counts
 from mcc.documents.formulas import Binding, Computation, Formula, in_order
 from mcc.documents.partial import UnknownField
 from mcc.documents.templates import Template, TemplateError
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.kinds import ANY, ANYTHING, Kinds, Null, Shape, cel_names, object_shape
 from mcc.rules.reads import READS
 from mcc.rules.rule import CompiledRule, rule_expression, variable_shapes
@@ -106,7 +106,7 @@ def _formula(names: _Names, field: FieldSpec, location: Location, tell: Tell) ->
     text = field.formula or ""
     try:
         made = Formula.of(text, names.of(None))
-    except RuleError as error:
+    except ExpressionError as error:
         tell(location, f"{error}{_hint(error, None, names.fields)}")
         return None
     if not made.kinds & _kinds_of(field):
@@ -169,13 +169,13 @@ def _rule(
     names = _with_receipts(names) if rule.kind == "evidence" else names
     try:
         made = CompiledRule(rule_expression(rule.cel or rule.evidence or "", names), rule.message)
-    except RuleError as error:
+    except ExpressionError as error:
         tell((*location, rule.kind), f"{error}{_hint(error, field, known)}")
         return None
     return NodeRule(id, rule.kind, name, rule.message, cel=made, each=each)
 
 
-def _hint(error: RuleError, field: CompiledField | None, known: Iterable[str]) -> str:
+def _hint(error: ExpressionError, field: CompiledField | None, known: Iterable[str]) -> str:
     """A hint for an unknown name that exists in another place."""
     name = error.sentence.partition("'")[2].partition("'")[0] if "is not known here" in error.sentence else ""
     if name == "value" and field is None:

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from mcc.contracts.blueprints import Component, FieldSpec, NodeAgent
 from mcc.documents.constraints import Constraint
-from mcc.documents.formulas import Computation, Computed, NodeContext
+from mcc.documents.formulas import Computation, ComputedValue, NodeContext
 from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, RuleKind
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.templates import MAX_TEXT, Template
 from mcc.rules.rule import CompiledRule
 
@@ -79,21 +79,21 @@ def field_of_rule(rule: str) -> str | None:
     return f"{section}.{rest.partition('.')[0]}" if rest else None
 
 
-def context_of(state: State, node: Node) -> NodeContext:
+def context_of(state: DocumentState, node: Node) -> NodeContext:
     """The values that formulas and bindings of this node read."""
     above = state.parent(node)
     parent = None if above is None else NodeContext(above.metadata, above.props)
     return NodeContext(node.metadata, node.props, parent, state.position(node))
 
 
-def computed(field: CompiledField, context: NodeContext) -> Computed:
+def computed(field: CompiledField, context: NodeContext) -> ComputedValue:
     """The value of a field with a formula or binding; None, with a problem, where it has not the field's type."""
     assert field.computation is not None
     found = field.computation.value(context)
     if found.value is None:
         return found
     why = check_kind(field.spec, found.value) or _too_long(found.value)
-    return Computed(None, why) if why else Computed(as_stored(field.spec, found.value))
+    return ComputedValue(None, why) if why else ComputedValue(as_stored(field.spec, found.value))
 
 
 def _too_long(value: object) -> str | None:

@@ -15,7 +15,7 @@ from mcc.contracts.blueprints import (
     TextField,
 )
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.templates import as_text
 from mcc.rules.errors import Fault
 from mcc.rules.functions import searcher
@@ -28,7 +28,7 @@ _LISTED = 20
 class Subject:
     """What a constraint checks: a value, not null except for child counts, and the node that has it."""
 
-    state: State
+    state: DocumentState
     node: Node
     value: Any
 
@@ -174,7 +174,7 @@ def _repeated(value: Sequence[Any]) -> str | None:
 def _leads_to(at: Subject, component: str) -> str | None:
     found: Node | None = at.state.root
     for key in (part for part in at.value.split("/") if part):
-        # Not `State.find`, which spends time on suggestions; a broken rule is judged again and again.
+        # Not `DocumentState.find`, which spends time on suggestions; a broken rule is judged again and again.
         id = None if found is None else at.state.keys.get((found.id, key))
         found = None if id is None else at.state.nodes[id]
     if found is None:

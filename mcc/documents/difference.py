@@ -7,20 +7,20 @@ from typing import Any, Literal, TypeAlias
 from mcc.contracts.documents import DocumentDiff, NodeDiff
 from mcc.documents.node import Node
 from mcc.documents.recomputing import same_json
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 Fields: TypeAlias = Mapping[str, tuple[Any, Any]]
 Kind: TypeAlias = Literal["added", "removed", "changed", "moved"]
 
 
-def diff(before: State, after: State) -> DocumentDiff:
+def diff(before: DocumentState, after: DocumentState) -> DocumentDiff:
     """The differences from one version to another, which may be the earlier one."""
     return DocumentDiff(
         document_id=after.id, since=before.version, to=after.version, nodes=tuple(_differences(before, after))
     )
 
 
-def _differences(before: State, after: State) -> Iterator[NodeDiff]:
+def _differences(before: DocumentState, after: DocumentState) -> Iterator[NodeDiff]:
     moved = _moved(before, after)
     for node in after.walk():
         was = before.nodes.get(node.id)
@@ -35,7 +35,7 @@ def _differences(before: State, after: State) -> Iterator[NodeDiff]:
             yield _node_diff("removed", before, node, _fields(node, None))
 
 
-def _node_diff(change: Kind, state: State, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
+def _node_diff(change: Kind, state: DocumentState, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
     return NodeDiff(
         id=node.id, path=state.path(node), before=before, component=node.component, change=change, fields=dict(fields)
     )
@@ -54,7 +54,7 @@ def _values(node: Node | None) -> Mapping[str, object]:
     return metadata | {f"props.{key}": value for key, value in node.props.items()}
 
 
-def _moved(before: State, after: State) -> set[str]:
+def _moved(before: DocumentState, after: DocumentState) -> set[str]:
     """Nodes with another parent, and a smallest set of reordered siblings that explains the new order."""
     found = {
         id for id, node in after.nodes.items() if id in before.nodes and before.nodes[id].parent_id != node.parent_id

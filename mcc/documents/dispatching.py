@@ -6,7 +6,7 @@ from typing import assert_never
 
 from mcc.contracts.documents import By
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Change, Refused, Step
+from mcc.documents.change import Author, Change, DispatchRefused, Step
 from mcc.documents.commands import (
     HIDDEN,
     Accept,
@@ -29,15 +29,15 @@ from mcc.documents.commands import (
 from mcc.documents.functions import Functions
 from mcc.documents.holding import accept, instruct, release, settle, stamp
 from mcc.documents.judging import judge, judge_functions
-from mcc.documents.node import Node, Verdict
+from mcc.documents.node import Node, RuleVerdict
 from mcc.documents.recomputing import recompute
 from mcc.documents.references import cache_referrers, reference_fields, referrers, updated_referrers
 from mcc.documents.setting import set_fields
 from mcc.documents.staleness import new_conflicts
-from mcc.documents.state import State, UnknownNode
+from mcc.documents.state import DocumentState, UnknownNode
 from mcc.documents.structure import add, move, remove
 from mcc.documents.undoing import Removed, redo, undo
-from mcc.documents.work import Work
+from mcc.documents.work import DispatchWork
 
 _STRUCTURE = (AddChild, RemoveChild, MoveChild)
 _MAY: Mapping[By, tuple[type, ...]] = {
@@ -50,7 +50,7 @@ _MAY: Mapping[By, tuple[type, ...]] = {
 
 def dispatch(
     blueprint: Blueprint,
-    state: State,
+    state: DocumentState,
     commands: object,
     author: Author,
     *,
@@ -60,7 +60,7 @@ def dispatch(
     functions: Functions | None = None,
     command_id: str | None = None,
 ) -> Change:
-    """Apply all commands in order, or none of them. Raises `Refused`.
+    """Apply all commands in order, or none of them. Raises `DispatchRefused`.
 
     `commands` is one or several, typed or as JSON. Only undo and redo use `own`, the steps of this principal's history,
     and `removed`, the nodes that some of their versions removed (see `versions_needed`). Without `functions`, function
@@ -72,20 +72,20 @@ def dispatch(
     typed = commands_of(commands, author.node)
     if expected_version is not None:
         _check_version(state, typed, expected_version)
-    work = Work(blueprint, state, author, own)
+    work = DispatchWork(blueprint, state, author, own)
     for index, command in enumerate(typed):
         work.index = index
         try:
             _check_author(work, command)
             _apply(work, command, removed or {})
-        except Refused as refused:
+        except DispatchRefused as refused:
             if len(typed) == 1:
                 raise
-            raise Refused(refused.status, *(f"commands.{index}: {one}" for one in refused.sentences)) from None
+            raise DispatchRefused(refused.status, *(f"commands.{index}: {one}" for one in refused.sentences)) from None
     return finished(work, functions, command_id)
 
 
-def _check_version(state: State, commands: Sequence[Command], expected: int) -> None:
+def _check_version(state: DocumentState, commands: Sequence[Command], expected: int) -> None:
     changed: list[str] = []
     for name in addressed(commands):
         try:
@@ -96,31 +96,31 @@ def _check_version(state: State, commands: Sequence[Command], expected: int) -> 
             changed.append(state.path(node))
     if changed:
         message = f"version {expected} was expected, and since then changed: {', '.join(changed)}"
-        raise Refused(409, message, version=state.version, changed=tuple(changed))
+        raise DispatchRefused(409, message, version=state.version, changed=tuple(changed))
 
 
-def _check_author(work: Work, command: Command) -> None:
+def _check_author(work: DispatchWork, command: Command) -> None:
     author = work.author
     may = _MAY.get(author.by)
     if may is not None and not isinstance(command, may):
-        raise Refused(422, f"{command.command} is not for this agent")
+        raise DispatchRefused(422, f"{command.command} is not for this agent")
     if isinstance(command, HIDDEN) and author.by != "person":
-        raise Refused(422, f"{command.command} belongs to people")
+        raise DispatchRefused(422, f"{command.command} belongs to people")
     if author.node is None or isinstance(command, Undo | Redo | Judge | Instruct):
         return
     bound, node = work.find(author.node), work.find(command.node)
     if isinstance(command, RemoveChild | MoveChild):
         if node.parent_id != bound.id:
-            raise Refused(422, f"{work.state.path(node)} is no child of {work.state.path(bound)}")
+            raise DispatchRefused(422, f"{work.state.path(node)} is no child of {work.state.path(bound)}")
         if isinstance(command, MoveChild) and command.parent is not None:
-            raise Refused(422, "a child is moved among its siblings alone; leave `parent` out")
+            raise DispatchRefused(422, "a child is moved among its siblings alone; leave `parent` out")
     elif node.id != bound.id:
-        raise Refused(422, f"this agent works on {work.state.path(bound)}, not on {work.state.path(node)}")
+        raise DispatchRefused(422, f"this agent works on {work.state.path(bound)}, not on {work.state.path(node)}")
     elif isinstance(command, AddChild) and command.values:
-        raise Refused(422, "the values of a child are set by its own agent; leave `values` out")
+        raise DispatchRefused(422, "the values of a child are set by its own agent; leave `values` out")
 
 
-def _apply(work: Work, command: Command, removed: Removed) -> None:
+def _apply(work: DispatchWork, command: Command, removed: Removed) -> None:
     match command:
         case SetValue():
             values = {f"props.{key}": value for key, value in command.values.items()}
@@ -157,7 +157,7 @@ def _apply(work: Work, command: Command, removed: Removed) -> None:
             assert_never(command)
 
 
-def _add_function_verdicts(work: Work, command: Judge) -> None:
+def _add_function_verdicts(work: DispatchWork, command: Judge) -> None:
     """Add verdicts of functions; a history step is recorded only where the dispatch did nothing else."""
     alone = not work.steps
     for id, verdicts in command.verdicts.items():
@@ -173,7 +173,7 @@ def _add_function_verdicts(work: Work, command: Judge) -> None:
 
 
 def finished(
-    work: Work, functions: Functions | None = None, command_id: str | None = None, was: Blueprint | None = None
+    work: DispatchWork, functions: Functions | None = None, command_id: str | None = None, was: Blueprint | None = None
 ) -> Change:
     """Complete the work (recompute, stamp, judge, mark conflicts) and answer the change. `was` is the document's
     previous blueprint where it gets another one."""
@@ -195,7 +195,7 @@ def finished(
     return _change(work, state, command_id)
 
 
-def _with_new_conflicts(work: Work, state: State, was: Blueprint | None) -> State:
+def _with_new_conflicts(work: DispatchWork, state: DocumentState, was: Blueprint | None) -> DocumentState:
     """Add new conflicts: held values are not generated again, so only a conflict shows that their inputs changed."""
     if not work.base.nodes:
         return state
@@ -207,7 +207,7 @@ def _with_new_conflicts(work: Work, state: State, was: Blueprint | None) -> Stat
     return state.with_nodes(work.version, nodes) if nodes else state
 
 
-def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
+def _to_judge(work: DispatchWork, known: Mapping[str, frozenset[str]]) -> list[str]:
     """The ids of nodes to judge: changed ones, their ancestors with function rules, and nodes that refer to them."""
     found: dict[str, None] = {}
     for id, before in list(work.draft.before.items()):
@@ -222,12 +222,12 @@ def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
     return [id for id in found if work.draft.node(id) is not None]
 
 
-def _judge(work: Work, id: str, functions: Functions | None) -> None:
+def _judge(work: DispatchWork, id: str, functions: Functions | None) -> None:
     sent = work.given_verdicts.get(id, {})
     node = work.state.nodes[id]
     kinds = {rule.id: rule.kind for rule in work.component(node).rules}
     given = {
-        name: Verdict(name, kinds[name], one.ok, one.message, work.version)
+        name: RuleVerdict(name, kinds[name], one.ok, one.message, work.version)
         for name, one in sent.items()
         if kinds.get(name) in ("function", "evidence")
     }
@@ -246,7 +246,7 @@ def _judge(work: Work, id: str, functions: Functions | None) -> None:
         work.draft.put(replace(node, verdicts=kept))
 
 
-def _with_earlier_version(before: Verdict | None, now: Verdict) -> Verdict:
+def _with_earlier_version(before: RuleVerdict | None, now: RuleVerdict) -> RuleVerdict:
     """An unchanged verdict keeps its version; one on evidence gets the new one, which ties it to the present value."""
     if before is None or now.kind == "evidence":
         return now
@@ -254,7 +254,7 @@ def _with_earlier_version(before: Verdict | None, now: Verdict) -> Verdict:
     return before if same else now
 
 
-def _change(work: Work, state: State, command_id: str | None) -> Change:
+def _change(work: DispatchWork, state: DocumentState, command_id: str | None) -> Change:
     nodes: dict[str, Node | None] = {}
     changed: list[str] = []
     for id, before in work.draft.before.items():

@@ -22,7 +22,7 @@ from mcc.documents.export import Format, exported
 from mcc.documents.functions import Functions, functions_in
 from mcc.documents.node import Node
 from mcc.documents.staleness import assessed, pending_of, stale_because
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.succession import Succession, succeeded
 from mcc.documents.undoing import versions_needed
 from mcc.documents.views import Envelope, node_view
@@ -36,7 +36,8 @@ class Document:
     """A document without a database; not thread-safe.
 
     `metadata` sets fields of the root, held as a person's values are. `functions` are the functions that rules name;
-    None = those found in this program's loaded modules. Raises `Refused` for values that the blueprint does not allow.
+    None = those found in this program's loaded modules. Raises `DispatchRefused` for values that the blueprint does not
+    allow.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Document:
     def of_export(cls, blueprint: Blueprint, text: str | bytes, functions: Functions | None = None) -> "Document":
         """Rebuild a document from the text of `export("json")`, with its values and which of them were held.
 
-        Raises ValueError for text that is no such export, `Refused` for values that the blueprint does not allow.
+        Raises ValueError for text that is no such export, `DispatchRefused` for values that the blueprint does not
+        allow.
         """
         found = json.loads(text)
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
@@ -92,7 +94,7 @@ class Document:
         return document
 
     @property
-    def state(self) -> State:
+    def state(self) -> DocumentState:
         return self._state
 
     @property
@@ -133,7 +135,7 @@ class Document:
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Change:
-        """Apply one or several commands, typed or as JSON: all of them, in order, or none. Raises `Refused`.
+        """Apply one or several commands, typed or as JSON: all of them, in order, or none. Raises `DispatchRefused`.
 
         A `command_id` that was used before changes nothing and answers the earlier change.
         """
@@ -171,7 +173,7 @@ class Document:
         self._state = change.state
 
     def undo(self) -> Change:
-        """Undo the last change by a person. Raises `Refused` (409) when there is none."""
+        """Undo the last change by a person. Raises `DispatchRefused` (409) when there is none."""
         return self.dispatch({"command": "undo"})
 
     def redo(self) -> Change:
@@ -180,7 +182,7 @@ class Document:
     def change_blueprint(self, blueprint: Blueprint) -> Succession:
         """Move to another blueprint; the answer lists the values and nodes it has no place for, which are dropped.
 
-        Raises `Refused` (422).
+        Raises `DispatchRefused` (422).
         """
         found = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
         self.blueprint = blueprint
@@ -200,7 +202,7 @@ class Document:
         """By path, what changed since the agents of a stale node ran."""
         return self._by_path(stale_because, assessed(self.blueprint, self._state).stale)
 
-    def at(self, version: int) -> State:
+    def at(self, version: int) -> DocumentState:
         """The state at an earlier version. Raises ValueError for a version that does not exist."""
         if not 1 <= version <= self._state.version:
             raise ValueError(f"the document has the versions 1 to {self._state.version}")
@@ -212,7 +214,7 @@ class Document:
                 else:
                     nodes[id] = node
         state = self._state
-        return State.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
+        return DocumentState.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
 
     def diff(self, before: int, after: int | None = None) -> DocumentDiff:
         """The differences between two versions; `after` None = the current one."""
@@ -227,7 +229,7 @@ class Document:
         return Author(by, self._clock(), principal="person" if by in _OF_PEOPLE else None)
 
     def _by_path(
-        self, describe: Callable[[Blueprint, State, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
+        self, describe: Callable[[Blueprint, DocumentState, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
     ) -> Mapping[str, tuple[str, ...]]:
         wanted = set(ids)
         nodes = [node for node in self._state.walk() if node.id in wanted] if wanted else []

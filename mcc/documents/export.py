@@ -12,7 +12,7 @@ from mcc.documents.briefs import prompt_of
 from mcc.documents.export_html import html
 from mcc.documents.export_markdown import markdown
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.views import Envelope, node_view, provenance_view, summary, verdicts_view
 
 Format: TypeAlias = Literal["json", "md", "html", "jsonl"]
@@ -26,18 +26,22 @@ MEDIA_TYPES: Mapping[Format, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class RunSpending:
     """The model of an agent run, and its usage."""
 
     model: str | None
     usage: Usage | None
 
 
-NOTHING_KNOWN = Spent(None, None)
+NOTHING_KNOWN = RunSpending(None, None)
 
 
 def exported(
-    blueprint: Blueprint, state: State, kept: Envelope, format: Format, spent: Mapping[str, Spent] | None = None
+    blueprint: Blueprint,
+    state: DocumentState,
+    kept: Envelope,
+    format: Format,
+    spent: Mapping[str, RunSpending] | None = None,
 ) -> Iterator[bytes]:
     """The whole document in UTF-8, in pieces. `spent`, by record id, goes into the lines of `jsonl`.
 
@@ -65,7 +69,7 @@ def _json(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[byte
     yield b"\n]}\n"
 
 
-def _example(blueprint: Blueprint, state: State, node: Node, spent: Mapping[str, Spent]) -> NodeExample:
+def _example(blueprint: Blueprint, state: DocumentState, node: Node, spent: Mapping[str, RunSpending]) -> NodeExample:
     system, task = prompt_of(blueprint, state, node, "node")
     stamp = node.stamps.get("node")
     known = spent.get(stamp.record_id or "", NOTHING_KNOWN) if stamp is not None else NOTHING_KNOWN

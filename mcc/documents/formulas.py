@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcc.documents.templates import Template, TooLong
-from mcc.rules.errors import MAX_STEPS, Exhausted, Fault
+from mcc.rules.errors import MAX_STEPS, Fault, StepsExhausted
 from mcc.rules.expression import Expression, expression
 from mcc.rules.kinds import JsonCopy, Kinds, Shape
 from mcc.rules.syntax import inner, literal, parsed, parts
@@ -18,7 +18,7 @@ _SECTIONS = ("metadata", "props")
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ComputedValue:
     """A computed value; `problem` is a sentence where it is None although no input was missing."""
 
     value: Any
@@ -53,7 +53,7 @@ class Formula:
 
     @classmethod
     def of(cls, text: str, names: Mapping[str, Shape]) -> "Formula":
-        """Raises `RuleError`."""
+        """Raises `ExpressionError`."""
         made = expression(text, names)
         fields = {f"{section}.{key}" for section in _SECTIONS for key in names[section].names or ()}
         return cls(made, tuple(sorted(_fields_read(inner(parsed(text)), fields))))
@@ -62,16 +62,16 @@ class Formula:
     def kinds(self) -> Kinds:
         return self.expression.top.kinds
 
-    def value(self, context: NodeContext) -> Computed:
+    def value(self, context: NodeContext) -> ComputedValue:
         """The result; None without a problem where it fails because a field it reads is unset."""
         try:
             plain = {name: JsonCopy().of(getattr(context, name)) for name in self.expression.names}
-            return Computed(self.expression.value(self.expression.frame(plain, MAX_STEPS)))
-        except (Fault, Exhausted, RecursionError) as error:
+            return ComputedValue(self.expression.value(self.expression.frame(plain, MAX_STEPS)))
+        except (Fault, StepsExhausted, RecursionError) as error:
             if isinstance(error, Fault) and any(context.lookup(name) is None for name in self.reads):
-                return Computed(None)
+                return ComputedValue(None)
             why = str(error) if isinstance(error, Fault) else "it takes too many steps"
-            return Computed(None, f"The formula has no value: {why}.")
+            return ComputedValue(None, f"The formula has no value: {why}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ class Binding:
     def reads(self) -> tuple[str, ...]:
         return self.template.names
 
-    def value(self, context: NodeContext) -> Computed:
+    def value(self, context: NodeContext) -> ComputedValue:
         try:
-            return Computed(self.template.value(context.lookup))
+            return ComputedValue(self.template.value(context.lookup))
         except TooLong as error:
-            return Computed(None, str(error))
+            return ComputedValue(None, str(error))
 
 
 Computation: TypeAlias = Formula | Binding

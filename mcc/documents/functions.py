@@ -8,7 +8,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, TypeAlias, TypeVar
 
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 SECONDS = 10.0
 """Time limit of one call."""
@@ -22,10 +22,10 @@ _MARK = "__mcc_function__"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class ReadOnlyNode:
     """A read-only node, as rule functions get it."""
 
-    _state: State
+    _state: DocumentState
     _node: Node
 
     @property
@@ -45,20 +45,20 @@ class NodeView:
         return self._state.path(self._node)
 
     @property
-    def parent(self) -> "NodeView | None":
+    def parent(self) -> "ReadOnlyNode | None":
         above = self._state.parent(self._node)
-        return None if above is None else NodeView(self._state, above)
+        return None if above is None else ReadOnlyNode(self._state, above)
 
     @property
-    def children(self) -> tuple["NodeView", ...]:
-        return tuple(NodeView(self._state, child) for child in self._state.children_of(self._node))
+    def children(self) -> tuple["ReadOnlyNode", ...]:
+        return tuple(ReadOnlyNode(self._state, child) for child in self._state.children_of(self._node))
 
 
 def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType({name: tuple(one) if isinstance(one, list) else one for name, one in values.items()})
 
 
-RuleFunction: TypeAlias = Callable[[NodeView], object]
+RuleFunction: TypeAlias = Callable[[ReadOnlyNode], object]
 Functions: TypeAlias = Mapping[str, RuleFunction]
 """By the names that blueprints use."""
 
@@ -89,7 +89,7 @@ def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = N
     return MappingProxyType(found)
 
 
-def run_function(found: RuleFunction, state: State, node: Node, seconds: float = SECONDS) -> str | None:
+def run_function(found: RuleFunction, state: DocumentState, node: Node, seconds: float = SECONDS) -> str | None:
     """A sentence saying what is wrong with the node; None where the rule holds. Blocks for up to `seconds`.
 
     The function runs in a daemon thread, which keeps running when the time is up. An exception counts as broken rule.
@@ -100,7 +100,7 @@ def run_function(found: RuleFunction, state: State, node: Node, seconds: float =
 
     def run() -> None:
         try:
-            answers.append(_answer(found(NodeView(state, node))))
+            answers.append(_answer(found(ReadOnlyNode(state, node))))
         except BaseException as error:  # foreign code: also SystemExit and KeyboardInterrupt are just an answer
             answers.append(f"The function failed: {type(error).__name__}: {error}"[:MAX_MESSAGE])
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import CHILDREN, Accept, Instruct, Release, Settle
 from mcc.documents.inputs import inputs_of
-from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Role, Stamp
+from mcc.documents.node import Accepted, FieldConflict, Node, NodeFailure, Provenance, Role, Stamp
 from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening
 from mcc.documents.staleness import missing
-from mcc.documents.work import Work
+from mcc.documents.work import DispatchWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class HoldState:
 
     provenance: Mapping[str, Provenance | None]
     stamps: Mapping[Role, Stamp]
-    conflicts: Mapping[str, Conflict]
-    failure: Failure | None
+    conflicts: Mapping[str, FieldConflict]
+    failure: NodeFailure | None
 
 
 HOLD_STATE = TypeAdapter(HoldState)
@@ -34,8 +34,8 @@ def hold_state(node: Node, names: tuple[str, ...]) -> HoldState:
     return HoldState(found, node.stamps, node.conflicts, node.failure)
 
 
-def accept(work: Work, command: Accept) -> None:
-    """Hold the present values of these fields (by default all that are set). Raises `Refused`."""
+def accept(work: DispatchWork, command: Accept) -> None:
+    """Hold the present values of these fields (by default all that are set). Raises `DispatchRefused`."""
     node = work.find(command.node)
     names = _names(work, node, command.fields)
     accepted = Accepted(work.version, work.author.principal or work.author.by)
@@ -44,15 +44,15 @@ def accept(work: Work, command: Accept) -> None:
         known = provenance.get(name)
         if known is None or (name != CHILDREN and node.value(name) is None):
             if name != CHILDREN:
-                raise Refused(422, f"{name} of {work.state.path(node)} has no value that could be held")
+                raise DispatchRefused(422, f"{name} of {work.state.path(node)} has no value that could be held")
             known = work.provenance(node, None, None)
         provenance[name] = replace(known, accepted=accepted)
     failure = None if command.fields is None else node.failure
     _apply(work, node, names, "accept", provenance=provenance, failure=failure)
 
 
-def release(work: Work, command: Release) -> None:
-    """Return these fields (by default all that are held) to the generator. Raises `Refused`."""
+def release(work: DispatchWork, command: Release) -> None:
+    """Return these fields (by default all that are held) to the generator. Raises `DispatchRefused`."""
     node = work.find(command.node)
     names = _names(work, node, command.fields)
     known = {name: found for name in names if (found := node.provenance.get(name)) is not None}
@@ -60,7 +60,7 @@ def release(work: Work, command: Release) -> None:
     _apply(work, node, tuple(known), "release", provenance={**node.provenance, **freed})
 
 
-def _apply(work: Work, node: Node, names: tuple[str, ...], command: str, **changed: Any) -> None:
+def _apply(work: DispatchWork, node: Node, names: tuple[str, ...], command: str, **changed: Any) -> None:
     conflicts = {name: found for name, found in node.conflicts.items() if name not in names}
     after = replace(node, version=work.version, conflicts=conflicts, **changed)
     if command == "accept":
@@ -71,7 +71,7 @@ def _apply(work: Work, node: Node, names: tuple[str, ...], command: str, **chang
     work.step(command, work.state.path(node), fields, {"node": node.id, "names": list(names), "standing": states})
 
 
-def mark_answered(work: Work, node: Node) -> None:
+def mark_answered(work: DispatchWork, node: Node) -> None:
     """Mark for a new stamp each role of the node of which people hold all set values."""
     sections: Mapping[Role, str] = {"metadata": "metadata.", "node": "props."}
     for role, section in sections.items():
@@ -80,7 +80,7 @@ def mark_answered(work: Work, node: Node) -> None:
             work.to_stamp[node.id, role] = True
 
 
-def stamp(work: Work) -> None:
+def stamp(work: DispatchWork) -> None:
     """Stamp the marked nodes with the digest of the present prompt, as the answer given in an agent's place fits it.
 
     Call this after recomputation, as the prompt contains computed values. A node with missing values or children is not
@@ -104,7 +104,7 @@ def stamp(work: Work) -> None:
         work.draft.put(replace(node, stamps={**node.stamps, role: made}))
 
 
-def instruct(work: Work, command: Instruct) -> None:
+def instruct(work: DispatchWork, command: Instruct) -> None:
     """Set the brief of the document.
 
     As long as no agent has run, all stamps are renewed, so that a brief given after the first values makes none of them
@@ -119,8 +119,8 @@ def instruct(work: Work, command: Instruct) -> None:
         work.to_stamp.update({(id, role): True for id, role, _ in stamped})
 
 
-def _names(work: Work, node: Node, given: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The full names of the given fields; None = all that can be set and are. Raises `Refused` (422)."""
+def _names(work: DispatchWork, node: Node, given: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The full names of the given fields; None = all that can be set and are. Raises `DispatchRefused` (422)."""
     fields = work.component(node).fields
     if given is None:
         set_ones = [one.name for one in fields.values() if one.computation is None and node.value(one.name) is not None]
@@ -133,7 +133,7 @@ def _names(work: Work, node: Node, given: tuple[str, ...] | None) -> tuple[str, 
     return tuple(found)
 
 
-def settle(work: Work, command: Settle) -> None:
+def settle(work: DispatchWork, command: Settle) -> None:
     """Record how a run of the node's agent ended, and its stamp."""
     node = work.find(command.node)
     order_id = command.order_id or work.author.order_id
@@ -142,7 +142,7 @@ def settle(work: Work, command: Settle) -> None:
     failure = None
     if command.failure is not None:
         errors = tuple(error.model_dump() for error in command.failure.errors)
-        failure = Failure(command.failure.reason, command.failure.message, errors, record_id, work.author.at)
+        failure = NodeFailure(command.failure.reason, command.failure.message, errors, record_id, work.author.at)
     summary = node.summary if command.summary is None else command.summary
     changed = work.change(node, set(), stamps={**node.stamps, command.role: stamp}, failure=failure, summary=summary)
     work.add_verdicts(changed, command.verdicts)

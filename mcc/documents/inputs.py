@@ -9,7 +9,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.formulas import Binding
 from mcc.documents.node import Node, Role, Stamp
 from mcc.documents.prompts import frame_of
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 Inputs: TypeAlias = Mapping[str, Any]
 """By name. "brief", "instructions" and "describe lesson" have digests; a node's id with the name of one of its fields
@@ -19,7 +19,7 @@ _KEPT = 200
 _SHOWN = 60
 
 
-def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inputs:
+def inputs_of(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Inputs:
     found: dict[str, Any] = {
         "brief": _digest(state.brief) if state.brief else "",
         "instructions": frame_of(blueprint, node.component, role).digest.hex(),
@@ -34,7 +34,7 @@ def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inp
     return found
 
 
-def changes_since(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
+def changes_since(blueprint: Blueprint, state: DocumentState, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
     """The inputs that changed since the stamp, such as "/ metadata.grade, 7 → 8 at version 42"; none where the stamp
     has no inputs."""
     if not stamp.inputs:
@@ -58,7 +58,7 @@ def changes_since(blueprint: Blueprint, state: State, node: Node, role: Role, st
             yield _changed(state, name, f"now {_shortened(value)}")
 
 
-def _own_fields(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
+def _own_fields(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
     """The fields behind the node's own part of the task, each with the node (itself or its parent) that has it."""
     parent = state.parent(node)
     fields = blueprint.component(node.component).fields
@@ -74,7 +74,7 @@ def _own_fields(blueprint: Blueprint, state: State, node: Node, role: Role) -> I
                     yield parent, read.removeprefix("parent.")
 
 
-def _changed(state: State, name: str, how: str) -> str:
+def _changed(state: DocumentState, name: str, how: str) -> str:
     id, _, field = name.partition(" ")
     owner = state.nodes[id]
     provenance = owner.provenance.get(field)
@@ -82,7 +82,7 @@ def _changed(state: State, name: str, how: str) -> str:
     return f"{state.path(owner)} {field}, {how} at version {version}"
 
 
-def _value(state: State, node: Node, name: str) -> Any:
+def _value(state: DocumentState, node: Node, name: str) -> Any:
     return state.position(node) if name == "position" else node.value(name)
 
 

@@ -8,12 +8,12 @@ from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, 
 from mcc.documents.constraints import Subject
 from mcc.documents.functions import SECONDS, Functions, run_function
 from mcc.documents.kinds import check_kind
-from mcc.documents.node import Node, Provenance, Role, Verdict
-from mcc.documents.state import State
+from mcc.documents.node import Node, Provenance, Role, RuleVerdict
+from mcc.documents.state import DocumentState
 from mcc.rules.reads import READS, Reads
-from mcc.rules.rule import CompiledRule, Judged, Round
+from mcc.rules.rule import CompiledRule, JudgedRule, Round
 
-Verdicts: TypeAlias = Mapping[str, Verdict]
+Verdicts: TypeAlias = Mapping[str, RuleVerdict]
 """By rule id."""
 
 NO_AGENT = "No agent set this value."
@@ -26,13 +26,13 @@ _AGENTS = frozenset({"agent", "metadata_agent", "chat", "outline"})
 
 def judge(
     blueprint: Blueprint,
-    state: State,
+    state: DocumentState,
     node_id: str,
     *,
     functions: Verdicts | None = None,
     evidence: Verdicts | None = None,
     version: int,
-) -> tuple[Verdict, ...]:
+) -> tuple[RuleVerdict, ...]:
     """The verdicts on a node, in the order of its component's rules; `version` is the document's.
 
     `functions` are results of `judge_functions`: a function rule without one gets `ok` None. `evidence` are results of
@@ -44,29 +44,34 @@ def judge(
 
 
 def judge_functions(
-    blueprint: Blueprint, state: State, node_id: str, functions: Functions, version: int, seconds: float = SECONDS
+    blueprint: Blueprint,
+    state: DocumentState,
+    node_id: str,
+    functions: Functions,
+    version: int,
+    seconds: float = SECONDS,
 ) -> Verdicts:
     """Run the function rules of a node, one after another. Blocks for up to `seconds` per rule."""
     node = state.nodes[node_id]
     component = blueprint.component(node.component)
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, RuleVerdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind != "function":
             continue
         found = functions.get(rule.function)
         if found is None:
-            verdicts[rule.id] = Verdict(
+            verdicts[rule.id] = RuleVerdict(
                 rule.id, "function", None, f"No function {rule.function!r} is known here.", version
             )
         else:
             why = run_function(found, state, node, seconds)
-            verdicts[rule.id] = Verdict(rule.id, "function", why is None, why or "", version)
+            verdicts[rule.id] = RuleVerdict(rule.id, "function", why is None, why or "", version)
     return verdicts
 
 
 def judge_evidence(
     blueprint: Blueprint,
-    state: State,
+    state: DocumentState,
     node_id: str,
     *,
     receipts: Sequence[Mapping[str, object]],
@@ -83,15 +88,15 @@ def judge_evidence(
     component = blueprint.component(node.component)
     context = {"metadata": node.metadata, "props": node.props, "receipts": list(receipts), READS: reads}
     checks = Round(context)
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, RuleVerdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind == "evidence" and _is_due(rule, node, record_id, role):
             found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
-            verdicts[rule.id] = Verdict(rule.id, "evidence", found.holds, found.message, version)
+            verdicts[rule.id] = RuleVerdict(rule.id, "evidence", found.holds, found.message, version)
     return verdicts
 
 
-def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
+def errors_of(verdicts: Sequence[RuleVerdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
     """The broken rules, as `validate` and `done` list them: for the metadata agent (`role`) those of metadata fields,
     for the node agent the others."""
     return [
@@ -101,7 +106,7 @@ def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) 
     ]
 
 
-def undecided(component: CompiledComponent, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+def undecided(component: CompiledComponent, verdicts: Sequence[RuleVerdict]) -> tuple[str, ...]:
     """The names of rule functions without a verdict; until they have one, the node has not passed."""
     without = {one.rule for one in verdicts if one.kind == "function" and one.ok is None}
     return tuple(rule.function for rule in component.rules if component.validates and rule.id in without)
@@ -110,7 +115,7 @@ def undecided(component: CompiledComponent, verdicts: Sequence[Verdict]) -> tupl
 class _Judging:
     """One evaluation of all rules of one node."""
 
-    def __init__(self, component: CompiledComponent, state: State, node: Node, version: int) -> None:
+    def __init__(self, component: CompiledComponent, state: DocumentState, node: Node, version: int) -> None:
         self._component = component
         self._state = state
         self._node = node
@@ -118,13 +123,13 @@ class _Judging:
         self._cel: Round | None = None
         self._type_problems: dict[str, str | None] = {}
 
-    def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[Verdict, ...]:
+    def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[RuleVerdict, ...]:
         rules = self._component.rules
         if not self._component.validates:
             return tuple(self._verdict(rule, None, NOT_VALIDATED) for rule in rules)
         return tuple(self._judge(rule, functions, evidence) for rule in rules)
 
-    def _judge(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
+    def _judge(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> RuleVerdict:
         match rule.kind:
             case "guideline":
                 return self._verdict(rule, None, GUIDELINE)
@@ -141,8 +146,8 @@ class _Judging:
         wrong = self._derived(rule)
         return self._verdict(rule, wrong is None, wrong or "")
 
-    def _verdict(self, rule: NodeRule, ok: bool | None, message: str) -> Verdict:
-        return Verdict(rule.id, rule.kind, ok, message, self._version)
+    def _verdict(self, rule: NodeRule, ok: bool | None, message: str) -> RuleVerdict:
+        return RuleVerdict(rule.id, rule.kind, ok, message, self._version)
 
     def _derived(self, rule: NodeRule) -> str | None:
         if rule.field is None:
@@ -163,7 +168,7 @@ class _Judging:
             self._type_problems[field.name] = check_kind(field.spec, _value(self._node, field))
         return self._type_problems[field.name]
 
-    def _kept_evidence(self, rule: NodeRule) -> Verdict:
+    def _kept_evidence(self, rule: NodeRule) -> RuleVerdict:
         """The earlier verdict on evidence, kept as long as the agent's value is unchanged."""
         set_by = _set_by(self._node, rule)
         if rule.field is not None and set_by is None:
@@ -188,7 +193,7 @@ def _set_by(node: Node, rule: NodeRule) -> Provenance | None:
     return known if known is not None and known.by in _AGENTS else None
 
 
-def _evidence_verdict(node: Node, rule: NodeRule) -> Verdict | None:
+def _evidence_verdict(node: Node, rule: NodeRule) -> RuleVerdict | None:
     """The latest verdict on evidence for the current value."""
     since = node.provenance.get(rule.field or "")
     for one in node.verdicts:
@@ -203,7 +208,7 @@ def _value(node: Node, field: CompiledField | None) -> Any:
     return (node.metadata if field.section == "metadata" else node.props).get(field.key)
 
 
-def _by_cel(checks: Round, rule: NodeRule, value: Any) -> Judged:
+def _by_cel(checks: Round, rule: NodeRule, value: Any) -> JudgedRule:
     assert rule.cel is not None
     if rule.field is None:
         return checks.judged(rule.cel)
@@ -212,9 +217,9 @@ def _by_cel(checks: Round, rule: NodeRule, value: Any) -> Judged:
     return _each(checks, rule.cel, value)
 
 
-def _each(checks: Round, rule: CompiledRule, value: Any) -> Judged:
+def _each(checks: Round, rule: CompiledRule, value: Any) -> JudgedRule:
     for place, item in enumerate(value if isinstance(value, list | tuple) else ()):
         found = checks.judged(rule, value=item)
         if not found.holds:
-            return Judged(False, f"Item {place + 1}: {found.message}")
-    return Judged(True)
+            return JudgedRule(False, f"Item {place + 1}: {found.message}")
+    return JudgedRule(True)

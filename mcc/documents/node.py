@@ -55,7 +55,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """The result of one rule. `ok` is None where it was not judged or cannot be (guidelines); `message` says why."""
 
     rule: str
@@ -66,7 +66,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class FieldConflict:
     """A held field whose node became stale: at version `since`, for the reasons in `because`."""
 
     since: int
@@ -74,7 +74,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NodeFailure:
     """Why the last run of one of the node's agents did not pass its gate."""
 
     reason: str
@@ -122,11 +122,11 @@ class Node:
     metadata: Mapping[str, Any]
     props: Mapping[str, Any]
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
-    verdicts: tuple[Verdict, ...] = ()
-    conflicts: Mapping[str, Conflict] = field(default_factory=dict)
+    verdicts: tuple[RuleVerdict, ...] = ()
+    conflicts: Mapping[str, FieldConflict] = field(default_factory=dict)
     stamps: Mapping[Role, Stamp] = field(default_factory=dict)
     next_numbers: Mapping[str, int] = field(default_factory=dict)
-    failure: Failure | None = None
+    failure: NodeFailure | None = None
     summary: str = ""
     made_by: By = "agent"
 

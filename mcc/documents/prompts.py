@@ -12,7 +12,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
 from mcc.documents.instructions import system_prompt, task_end
 from mcc.documents.node import Node, Role
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.templates import TooLong
 from mcc.documents.tools import ToolSchema, metadata_tools, node_tools
 
@@ -31,7 +31,7 @@ _SEED = "document"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PromptFrame:
     """The parts of a prompt that are the same for all nodes of a component. `known` are the node's own fields shown in
     the task, `end` is the end of the task. `digest` covers all parts but `known`, and the names of the other tool
     groups that the agent may use."""
@@ -44,14 +44,14 @@ class Frame:
 
 
 @lru_cache(maxsize=FRAMES)
-def frame_of(blueprint: Blueprint, component: str, role: Role) -> Frame:
+def frame_of(blueprint: Blueprint, component: str, role: Role) -> PromptFrame:
     compiled = blueprint.component(component)
     system = system_prompt(blueprint, compiled, role)
     tools = metadata_tools(compiled) if role == "metadata" else node_tools(blueprint, compiled)
     end = task_end(compiled, role)
     schemas = [[tool.name, tool.description, tool.parameters] for tool in tools]
     whole = json.dumps([system, schemas, compiled.settings.tools, end])
-    return Frame(system, tools, end, _known(compiled, role), sha256(whole.encode()).digest())
+    return PromptFrame(system, tools, end, _known(compiled, role), sha256(whole.encode()).digest())
 
 
 def task_opening(brief: str, ancestors: Sequence[str]) -> str:
@@ -75,7 +75,7 @@ class TaskPrefix:
     def __init__(self, text: str) -> None:
         self._digested = sha256(_bytes(text))
 
-    def digest(self, own: str, frame: Frame) -> str:
+    def digest(self, own: str, frame: PromptFrame) -> str:
         """The digest of the prompt whose task continues with `own` and the end of the frame."""
         whole = self._digested.copy()
         whole.update(_bytes(own))
@@ -83,7 +83,7 @@ class TaskPrefix:
         return f"sha256:{whole.hexdigest()}"
 
 
-def describe(blueprint: Blueprint, state: State, node: Node) -> str:
+def describe(blueprint: Blueprint, state: DocumentState, node: Node) -> str:
     """The description of a node by its component's template, shown to the agents of all its descendants."""
     component = blueprint.component(node.component)
     try:
@@ -92,7 +92,7 @@ def describe(blueprint: Blueprint, state: State, node: Node) -> str:
         return f"{component.name} (what it says of itself is too long to be told)"
 
 
-def own_part(frame: Frame, node: Node) -> str:
+def own_part(frame: PromptFrame, node: Node) -> str:
     """The node's own part of a task: those of its fields that are settled before its agent runs."""
     lines = "\n".join(value_lines(node, frame.known))
     return f"# What is settled of it\n{fenced(lines, _SEED)}\n\n" if lines else ""
@@ -114,7 +114,7 @@ def _cut(text: str, most: int = VALUE_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[:most]}… (cut here: {len(text):,} characters)"
 
 
-def _lookup(state: State, node: Node) -> Callable[[str], Any]:
+def _lookup(state: DocumentState, node: Node) -> Callable[[str], Any]:
     def named(name: str) -> Any:
         value = state.position(node) if name == "position" else node.value(name)
         return _cut(value) if isinstance(value, str) else value

@@ -70,7 +70,7 @@ class BlueprintError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class ParsedBlueprint:
     """The parsed content of a blueprint's text, and the line on which each part begins."""
 
     label: str
@@ -107,7 +107,7 @@ def shown(location: Location) -> str:
     return text
 
 
-def read(text: str, label: str) -> Source:
+def read(text: str, label: str) -> ParsedBlueprint:
     """The content of `text`. Raises `BlueprintError`."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise failed(label, f"A blueprint may have {MAX_BYTES // 1024} KB at most; this has more")
@@ -118,21 +118,21 @@ def read(text: str, label: str) -> Source:
         parsed = parse(text)
     except YamlProblem as problem:
         raise failed(label, _sentence(problem.sentence), problem.line) from problem
-    return _checked(Source(label, text, parsed.value, parsed.lines))
+    return _checked(ParsedBlueprint(label, text, parsed.value, parsed.lines))
 
 
 def failed(label: str, message: str, line: int | None = None) -> BlueprintError:
     return BlueprintError((BlueprintProblem(line, "", message),), label)
 
 
-def _checked(source: Source) -> Source:
+def _checked(source: ParsedBlueprint) -> ParsedBlueprint:
     if not isinstance(source.value, dict):
         what = "empty" if source.value is None else "no mapping"
         raise failed(source.label, f"A blueprint is lines of `key: value`, the first `blueprint: NAME`; this is {what}")
     return source
 
 
-def _json(text: str, label: str) -> Source | None:
+def _json(text: str, label: str) -> ParsedBlueprint | None:
     """The content of JSON; None where the text is no JSON, as YAML may begin with a brace too."""
     try:
         value = json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_no_number)
@@ -143,14 +143,14 @@ def _json(text: str, label: str) -> Source | None:
         raise failed(label, _sentence(str(error)), line) from error
     except (ValueError, RecursionError):
         return None
-    return _checked(Source(label, text, value))
+    return _checked(ParsedBlueprint(label, text, value))
 
 
 def _no_number(word: str) -> float:
     raise ValueError(word)
 
 
-def structure(source: Source) -> tuple[Readable | None, list[BlueprintProblem]]:
+def structure(source: ParsedBlueprint) -> tuple[Readable | None, list[BlueprintProblem]]:
     """The spec as far as it is valid (None where too little is), and the problems found."""
     try:
         return Readable(BlueprintSpec.model_validate(source.value, strict=True), True), []
@@ -174,7 +174,7 @@ _FIELDS: Final = {_tag(model): model for model in get_args(get_args(FieldSpec)[0
 _ITEMS: Final = tuple(map(_tag, get_args(get_args(ItemField)[0])))
 
 
-def _problem(source: Source, error: ErrorDetails) -> BlueprintProblem:
+def _problem(source: ParsedBlueprint, error: ErrorDetails) -> BlueprintProblem:
     location = steps(source.value, error["loc"])
     if error["type"] == "union_tag_invalid":
         location = (*location, "type")

@@ -10,7 +10,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledField, computed
 from mcc.documents.formulas import NodeContext
 from mcc.documents.node import Node, Provenance
-from mcc.documents.work import ALL, POSITION, Work
+from mcc.documents.work import ALL, POSITION, DispatchWork
 
 _ABOVE = "parent."
 
@@ -22,7 +22,7 @@ def same_json(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def recompute(work: Work) -> None:
+def recompute(work: DispatchWork) -> None:
     """Recompute what depends on touched fields: of their nodes, then of children that bind to what changed."""
     waiting = {id: set(names) for id, names in work.touched.items() if work.draft.node(id) is not None}
     order = [(len(work.state.ancestors(work.state.nodes[id])), id) for id in waiting]
@@ -40,7 +40,7 @@ def recompute(work: Work) -> None:
             waiting.setdefault(child, set()).update(_ABOVE + name for name in changed if not name.startswith(_ABOVE))
 
 
-def touch_positions(work: Work, parent_id: str, index: int) -> None:
+def touch_positions(work: DispatchWork, parent_id: str, index: int) -> None:
     """Touch the position of the children from this index (from 0) on, where their component reads it."""
     wanted = reads_position(work.blueprint)
     if wanted.isdisjoint(work.state.tallies.get(parent_id, {})):
@@ -50,7 +50,7 @@ def touch_positions(work: Work, parent_id: str, index: int) -> None:
             work.touch(child, {POSITION})
 
 
-def _recompute_node(work: Work, node: Node, touched: set[str]) -> set[str]:
+def _recompute_node(work: DispatchWork, node: Node, touched: set[str]) -> set[str]:
     """Recompute fields of the node that read touched ones; answers the names of those whose value changed."""
     component = work.component(node)
     names, changed = set(touched), set[str]()
@@ -84,7 +84,7 @@ def _reads(field: CompiledField) -> tuple[str, ...]:
     return field.computation.reads
 
 
-def _sources(work: Work, node: Node, field: CompiledField) -> tuple[str, ...]:
+def _sources(work: DispatchWork, node: Node, field: CompiledField) -> tuple[str, ...]:
     state = work.state
     above = state.parent(node)
     own, parent = state.path(node), "" if above is None else state.path(above)
@@ -94,12 +94,12 @@ def _sources(work: Work, node: Node, field: CompiledField) -> tuple[str, ...]:
     )
 
 
-def _provenance(work: Work, field: CompiledField, sources: tuple[str, ...]) -> Provenance:
+def _provenance(work: DispatchWork, field: CompiledField, sources: tuple[str, ...]) -> Provenance:
     by = "formula" if field.spec.formula is not None else "binding"
     return Provenance(by=by, version=work.version, at=work.author.at, sources=sources)  # type: ignore[arg-type]
 
 
-def _followers(work: Work, node: Node, changed: set[str]) -> list[str]:
+def _followers(work: DispatchWork, node: Node, changed: set[str]) -> list[str]:
     """The children with bindings to changed fields."""
     read = parent_reads(work.blueprint)
     components = {name for name in work.state.tallies.get(node.id, {}) if not read[name].isdisjoint(changed)}

@@ -8,7 +8,7 @@ from typing import Any
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledField
 from mcc.documents.node import Node
-from mcc.documents.state import Draft, State
+from mcc.documents.state import DocumentState, StateDraft
 
 _KEY = "references"
 
@@ -42,7 +42,7 @@ def references_of(blueprint: Blueprint, node: Node) -> Iterator[str]:
         yield from (one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, str))
 
 
-def referrers(blueprint: Blueprint, state: State) -> Mapping[str, frozenset[str]]:
+def referrers(blueprint: Blueprint, state: DocumentState) -> Mapping[str, frozenset[str]]:
     """By path, the ids of the nodes that refer to it; cached with the state."""
     if not reference_fields(blueprint):
         return {}
@@ -59,7 +59,7 @@ def referrers(blueprint: Blueprint, state: State) -> Mapping[str, frozenset[str]
 
 
 def updated_referrers(
-    blueprint: Blueprint, known: Mapping[str, frozenset[str]], draft: Draft
+    blueprint: Blueprint, known: Mapping[str, frozenset[str]], draft: StateDraft
 ) -> Mapping[str, frozenset[str]]:
     """The index for the draft, updated from the index `known` of the state it started from."""
     if not reference_fields(blueprint):
@@ -78,7 +78,7 @@ def _references_of(blueprint: Blueprint, node: Node | None) -> Iterator[str]:
     return iter(()) if node is None else references_of(blueprint, node)
 
 
-def cache_referrers(blueprint: Blueprint, state: State, known: Mapping[str, frozenset[str]]) -> None:
+def cache_referrers(blueprint: Blueprint, state: DocumentState, known: Mapping[str, frozenset[str]]) -> None:
     """Cache the index for this state."""
     state.memory[_KEY] = _Kept(blueprint, state.nodes, known)
 

@@ -4,30 +4,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.component import CompiledField, field_of_rule
 from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, Role
 from mcc.documents.state import UnknownNode
-from mcc.documents.work import CONFLICTS, GENERATORS, PROVENANCE, Work
+from mcc.documents.work import CONFLICTS, GENERATORS, PROVENANCE, DispatchWork
 
 _ANSWERING = ("person", "chat", "import")
 """Authors whose values replace a run of the node's agent: they count as its answer to the present prompt."""
 
 
-def set_fields(work: Work, command: str, node: Node, values: Mapping[str, Any]) -> None:
-    """Apply a command that sets values, by full field name. Raises `Refused` (422) with all problems."""
+def set_fields(work: DispatchWork, command: str, node: Node, values: Mapping[str, Any]) -> None:
+    """Apply a command that sets values, by full field name. Raises `DispatchRefused` (422) with all problems."""
     changed, fields, undo = with_values(work, node, values)
     changed = work.change(changed, set(values))
     work.step(command, work.state.path(changed), fields, undo)
 
 
 def with_values(
-    work: Work, node: Node, values: Mapping[str, Any]
+    work: DispatchWork, node: Node, values: Mapping[str, Any]
 ) -> tuple[Node, dict[str, tuple[Any, Any]], dict[str, Any]]:
     """The node with these values set, the values before and after by field, and the data for undo.
 
-    Raises `Refused` (422) with all problems.
+    Raises `DispatchRefused` (422) with all problems.
     """
     kept = _checked(work, node, values)
     sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
@@ -64,7 +64,7 @@ def with_values(
     return changed, fields, undo
 
 
-def _mark_answered(work: Work, node: Node, fields: Collection[str]) -> dict[str, Any]:
+def _mark_answered(work: DispatchWork, node: Node, fields: Collection[str]) -> dict[str, Any]:
     """Mark the roles whose agent these values replace. Answers what undo needs of it: the conflicts that end, and the
     role without a stamp, if there is just one."""
     conflicts = {name: one for name, one in node.conflicts.items() if name in fields}
@@ -75,13 +75,13 @@ def _mark_answered(work: Work, node: Node, fields: Collection[str]) -> dict[str,
     return {"conflicts": CONFLICTS.dump_python(conflicts, mode="json"), "stamps": unanswered}
 
 
-def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:
+def _checked(work: DispatchWork, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:
     wrong: list[str] = []
     found: list[tuple[CompiledField, Any]] = []
     for name, value in values.items():
         try:
             field = work.field(node, name)
-        except Refused as refused:
+        except DispatchRefused as refused:
             wrong.extend(refused.sentences)
             continue
         value = _as_path(work, field, value)
@@ -90,25 +90,25 @@ def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[Co
             wrong.append(f"{name} of {work.state.path(node)}: {why}")
         found.append((field, as_stored(field.spec, value)))
     if wrong:
-        raise Refused(422, *wrong)
+        raise DispatchRefused(422, *wrong)
     return found
 
 
-def _held(work: Work, node: Node, name: str) -> str | None:
+def _held(work: DispatchWork, node: Node, name: str) -> str | None:
     known = node.provenance.get(name)
     if work.author.by in GENERATORS and known is not None and known.held:
         return "A person holds this value; leave it as it is, and build on it."
     return None
 
 
-def _as_path(work: Work, field: CompiledField, value: Any) -> Any:
+def _as_path(work: DispatchWork, field: CompiledField, value: Any) -> Any:
     """A reference in its stored form, the node's path; given may be its id or a path with extra slashes."""
     if isinstance(value, list) and field.spec.type == "list" and field.spec.items.type == "reference":
         return [_path(work, item) for item in value]
     return _path(work, value) if field.spec.type == "reference" else value
 
 
-def _path(work: Work, value: Any) -> Any:
+def _path(work: DispatchWork, value: Any) -> Any:
     try:
         return work.state.path(work.state.find(value)) if isinstance(value, str) else value
     except UnknownNode:

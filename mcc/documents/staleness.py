@@ -9,9 +9,9 @@ from mcc.contracts.documents import By, Counts, NodeStatus
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent, field_of_rule
 from mcc.documents.inputs import changes_since
-from mcc.documents.node import Conflict, Node, Role, Stamp, Verdict
+from mcc.documents.node import FieldConflict, Node, Role, RuleVerdict, Stamp
 from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening
-from mcc.documents.state import State, difference
+from mcc.documents.state import DocumentState, difference
 
 WORST_FIRST: tuple[NodeStatus, ...] = ("failed", "pending", "stale", "done")
 
@@ -33,7 +33,7 @@ class Assessment:
     """
 
     blueprint: Blueprint
-    state: State
+    state: DocumentState
     statuses: dict[str, NodeStatus] = field(default_factory=dict)
     stale: set[str] = field(default_factory=set)
     counted: Counter[str] = field(default_factory=Counter)
@@ -77,7 +77,7 @@ class Assessment:
         return found
 
 
-def assessed(blueprint: Blueprint, state: State) -> Assessment:
+def assessed(blueprint: Blueprint, state: DocumentState) -> Assessment:
     """The statuses of the nodes of a state, which must be a finished one, not a draft's.
 
     The cost depends on what differs from the state last assessed among those it was derived from.
@@ -94,12 +94,12 @@ def assessed(blueprint: Blueprint, state: State) -> Assessment:
     return made
 
 
-def pending_of(blueprint: Blueprint, state: State, node: Node) -> tuple[str, ...]:
+def pending_of(blueprint: Blueprint, state: DocumentState, node: Node) -> tuple[str, ...]:
     """What keeps a node pending: fields ("props.title"), children ("children.lesson"), rules of it ("rules[0]")."""
     return tuple(dict.fromkeys(_pending(blueprint.component(node.component), state, node)))
 
 
-def stale_because(blueprint: Blueprint, state: State, node: Node) -> tuple[str, ...]:
+def stale_because(blueprint: Blueprint, state: DocumentState, node: Node) -> tuple[str, ...]:
     """What changed since the node's agents ran, such as "/ metadata.grade, 7 → 8 at version 42"; empty for a node that
     is not stale."""
     found = assessed(blueprint, state)
@@ -112,14 +112,14 @@ def stale_because(blueprint: Blueprint, state: State, node: Node) -> tuple[str, 
 
 
 def new_conflicts(
-    blueprint: Blueprint, before: State, after: State, was: Blueprint | None = None
-) -> Mapping[str, Mapping[str, Conflict]]:
+    blueprint: Blueprint, before: DocumentState, after: DocumentState, was: Blueprint | None = None
+) -> Mapping[str, Mapping[str, FieldConflict]]:
     """By node id and field, the conflicts that a change causes: held fields of nodes that it made stale.
 
     `was` is the blueprint of `before`, where that was another one. Fields that the change itself set get no conflict.
     """
     stale, now = assessed(was or blueprint, before).stale, assessed(blueprint, after)
-    new: dict[str, Mapping[str, Conflict]] = {}
+    new: dict[str, Mapping[str, FieldConflict]] = {}
     for id in now.stale - stale:
         node = after.nodes[id]
         held = [
@@ -129,11 +129,11 @@ def new_conflicts(
         ]
         if held and id in before.nodes:
             reasons = stale_because(blueprint, after, node)
-            new[id] = {name: Conflict(after.version, reasons) for name in held}
+            new[id] = {name: FieldConflict(after.version, reasons) for name in held}
     return new
 
 
-def _updated(known: Assessment, state: State) -> Assessment:
+def _updated(known: Assessment, state: DocumentState) -> Assessment:
     """The assessment of `state`, made from that of an earlier state."""
     nodes, before = state.nodes, known.state
     differing = difference(before.nodes, state)
@@ -213,7 +213,7 @@ def _status(made: Assessment, node: Node, stale: bool) -> NodeStatus:
     return "stale" if stale else "done"
 
 
-def missing(component: CompiledComponent, state: State, node: Node) -> Iterator[str]:
+def missing(component: CompiledComponent, state: DocumentState, node: Node) -> Iterator[str]:
     """The required fields and children that are missing, also where the component is not validated."""
     for name, one in component.fields.items():
         if one.spec.required and node.value(name) is None:
@@ -223,7 +223,7 @@ def missing(component: CompiledComponent, state: State, node: Node) -> Iterator[
             yield f"children.{child}"
 
 
-def _pending(component: CompiledComponent, state: State, node: Node) -> Iterator[str]:
+def _pending(component: CompiledComponent, state: DocumentState, node: Node) -> Iterator[str]:
     yield from missing(component, state, node)
     if component.validates:
         for verdict in node.verdicts:
@@ -233,7 +233,7 @@ def _pending(component: CompiledComponent, state: State, node: Node) -> Iterator
                 yield field_of_rule(verdict.rule) or verdict.rule
 
 
-def _is_unproved(node: Node, verdict: Verdict) -> bool:
+def _is_unproved(node: Node, verdict: RuleVerdict) -> bool:
     """Whether the verdict is about a value whose agent was interrupted before its evidence was checked."""
     name = field_of_rule(verdict.rule)
     if verdict.kind != "evidence" or name is None:

@@ -17,7 +17,7 @@ class UnknownNode(LookupError):
 
 
 @dataclass(frozen=True)
-class State:
+class DocumentState:
     """`nodes` by id; `children` has the ordered child ids by parent id. `brief` is the text that the last generation
     gave to all its agents. `blueprint` is the digest of the document's blueprint. Two indexes are derived from the
     nodes: `keys` (ids by parent id and key) and `tallies` (number of children by parent id and component).
@@ -39,7 +39,9 @@ class State:
     memory: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, id: str, blueprint: str, title: str, version: int, nodes: Sequence[Node], brief: str = "") -> "State":
+    def of(
+        cls, id: str, blueprint: str, title: str, version: int, nodes: Sequence[Node], brief: str = ""
+    ) -> "DocumentState":
         """Build a state from nodes in any order. Raises ValueError unless exactly one is a root."""
         roots = [node.id for node in nodes if node.parent_id is None]
         if len(roots) != 1:
@@ -104,16 +106,16 @@ class State:
 
     def with_nodes(
         self, version: int, changed: Mapping[str, Node | None], *, brief: str | None = None, title: str | None = None
-    ) -> "State":
+    ) -> "DocumentState":
         """A state of `version` with these nodes added or replaced, or removed where None."""
-        draft = Draft(self)
+        draft = StateDraft(self)
         draft.put_all(changed)
         made = draft.finished(version)
         return replace(made, brief=made.brief if brief is None else brief, title=made.title if title is None else title)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class StateDifference:
     """The ids of the nodes that differ between two states, which are identified by their `nodes` mappings."""
 
     before: Mapping[str, Node]
@@ -121,13 +123,13 @@ class Difference:
     ids: frozenset[str]
 
 
-def difference(before: Mapping[str, Node], state: State) -> Iterable[str]:
+def difference(before: Mapping[str, Node], state: DocumentState) -> Iterable[str]:
     """The ids of the nodes added, removed or replaced between `before` (the `nodes` of another state) and `state`.
 
     Free when `state` is the latest one derived from that other state; otherwise linear in the number of nodes.
     """
     known = state.memory.get(_KEY)
-    if isinstance(known, Difference) and known.before is before and known.after is state.nodes:
+    if isinstance(known, StateDifference) and known.before is before and known.after is state.nodes:
         return known.ids
     nodes = state.nodes
     return {id for id in before.keys() | nodes.keys() if before.get(id) is not nodes.get(id)}
@@ -142,14 +144,14 @@ def _place(node: Node | None) -> tuple[object, ...] | None:
     return None if node is None else (node.parent_id, node.key, node.rank, node.component)
 
 
-class Draft:
+class StateDraft:
     """A mutable copy of a state. `state` shows its current content; `before` has the original of each changed node,
     None for an added one.
 
     The node table is copied once, however many nodes change; the tree indexes only when the tree changes.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DocumentState) -> None:
         self.before: dict[str, Node | None] = {}
         self._base = state.nodes
         self._nodes = dict(state.nodes)
@@ -203,7 +205,7 @@ class Draft:
         index = bisect_left(siblings, rank, key=lambda id: self._nodes[id].rank)
         return self.rank_at(parent_id, index) if self._rank(siblings, index) == rank else rank
 
-    def finished(self, version: int) -> State:
+    def finished(self, version: int) -> DocumentState:
         """The state of `version`, which takes over the tables of the draft; do not use the draft after this."""
         for parent, siblings in self._lists.items():
             if siblings:
@@ -212,7 +214,7 @@ class Draft:
                 self._children.pop(parent, None)
                 self._tallies.pop(parent, None)
         self._lists.clear()
-        self.state.memory[_KEY] = Difference(self._base, self._nodes, frozenset(self.before))
+        self.state.memory[_KEY] = StateDifference(self._base, self._nodes, frozenset(self.before))
         return replace(self.state, version=version)
 
     def _copy_tree_indexes(self) -> None:

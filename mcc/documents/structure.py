@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcc.contracts.ids import derived_id
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import CHILDREN
 from mcc.documents.component import CompiledField
 from mcc.documents.kinds import as_stored
@@ -14,14 +14,14 @@ from mcc.documents.recomputing import touch_positions
 from mcc.documents.references import reference_fields, referrers, referrers_to, rewritten, updated_referrers
 from mcc.documents.setting import with_values
 from mcc.documents.state import MAX_LEVELS, MAX_NODES, place_of
-from mcc.documents.work import ALL, GENERATORS, NODE, Work
+from mcc.documents.work import ALL, GENERATORS, NODE, DispatchWork
 from mcc.rules.errors import did_you_mean
 
 _MAX_OBSTACLES = 5
 
 
-def add(work: Work, parent: Node, component: str, values: Mapping[str, Any], position: int | None) -> Node:
-    """Add a child with its defaults and these values, by full field name; answers it. Raises `Refused`."""
+def add(work: DispatchWork, parent: Node, component: str, values: Mapping[str, Any], position: int | None) -> Node:
+    """Add a child with its defaults and these values, by full field name; answers it. Raises `DispatchRefused`."""
     check_child_component(work, parent, component)
     _check_may_reorder(work, parent)
     check_size(work, parent, 1)
@@ -38,7 +38,7 @@ def add(work: Work, parent: Node, component: str, values: Mapping[str, Any], pos
     return node
 
 
-def new_child(work: Work, parent: Node, component: str, key: str, position: int | None = None) -> Node:
+def new_child(work: DispatchWork, parent: Node, component: str, key: str, position: int | None = None) -> Node:
     """A new node for this place with only its defaults; it is not inserted yet."""
     siblings = work.state.children.get(parent.id, ())
     index = len(siblings) if position is None else min(position - 1, len(siblings))
@@ -56,7 +56,7 @@ def new_child(work: Work, parent: Node, component: str, key: str, position: int 
     return with_defaults(work, empty)
 
 
-def with_defaults(work: Work, node: Node) -> Node:
+def with_defaults(work: DispatchWork, node: Node) -> Node:
     """The node with every field of its component, set to its default or None."""
     known = work.component(node)
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
@@ -69,13 +69,13 @@ def with_defaults(work: Work, node: Node) -> Node:
     return replace(node, metadata=sections["metadata"], props=sections["props"], provenance=provenance)
 
 
-def default_of(work: Work, field: CompiledField) -> tuple[Any, Provenance | None]:
+def default_of(work: DispatchWork, field: CompiledField) -> tuple[Any, Provenance | None]:
     """The default of a field, with its provenance; None for both where it has none or is computed."""
     value = None if field.computation is not None else as_stored(field.spec, field.spec.default)
     return value, None if value is None else Provenance("default", work.version, work.author.at)
 
 
-def insert(work: Work, node: Node) -> None:
+def insert(work: DispatchWork, node: Node) -> None:
     """Put a new or restored node into its place."""
     work.draft.put(node)
     work.made[node.id] = None
@@ -84,11 +84,11 @@ def insert(work: Work, node: Node) -> None:
         touch_positions(work, node.parent_id, place_of(work.state.nodes, work.state.children[node.parent_id], node) + 1)
 
 
-def remove(work: Work, node: Node, command: str = "remove_child") -> None:
-    """Remove a node with its descendants. Raises `Refused`."""
+def remove(work: DispatchWork, node: Node, command: str = "remove_child") -> None:
+    """Remove a node with its descendants. Raises `DispatchRefused`."""
     parent = work.state.parent(node)
     if parent is None:
-        raise Refused(422, "the root of a document cannot be removed; delete the document")
+        raise DispatchRefused(422, "the root of a document cannot be removed; delete the document")
     _check_may_reorder(work, parent)
     removed = list(work.state.walk(node))
     _check_may_remove(work, removed)
@@ -107,11 +107,11 @@ def remove(work: Work, node: Node, command: str = "remove_child") -> None:
     work.step(command, path, fields, {"node": node.id, "parent": parent.id, "nodes": own}, removed=True)
 
 
-def move(work: Work, node: Node, position: int, parent: Node | None, command: str = "move_child") -> None:
-    """Move a node with its descendants to a position (from 1), below another parent if given. Raises `Refused`."""
+def move(work: DispatchWork, node: Node, position: int, parent: Node | None, command: str = "move_child") -> None:
+    """Move a node with its descendants to a position (from 1), below `parent` if given. Raises `DispatchRefused`."""
     above = work.state.parent(node)
     if above is None:
-        raise Refused(422, "the root of a document cannot be moved")
+        raise DispatchRefused(422, "the root of a document cannot be moved")
     _check_may_reorder(work, above)
     key, target = node.key, parent or above
     if target.id != above.id:
@@ -125,7 +125,7 @@ def move(work: Work, node: Node, position: int, parent: Node | None, command: st
     work.step(command, work.state.path(moved), {}, undo)
 
 
-def put_at(work: Work, node: Node, parent_id: str, key: str, rank: Callable[[], float]) -> Node:
+def put_at(work: DispatchWork, node: Node, parent_id: str, key: str, rank: Callable[[], float]) -> Node:
     """Move the node below that parent and rewrite references into its subtree. `rank` is called after the node has left
     its old place. Answers the moved node."""
     above, old = node.parent_id, work.state.path(node)
@@ -156,38 +156,38 @@ def set_values(node: Node) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and name in node.provenance}
 
 
-def check_child_component(work: Work, parent: Node, component: str) -> None:
+def check_child_component(work: DispatchWork, parent: Node, component: str) -> None:
     known = work.component(parent).spec.children
     if component not in known:
         there = f"; there is: {', '.join(known)}" if known else "; it has no children"
         hint = did_you_mean(component, known) or there
-        raise Refused(422, f"a {parent.component} has no child {component[:80]!r}{hint}")
+        raise DispatchRefused(422, f"a {parent.component} has no child {component[:80]!r}{hint}")
 
 
-def _check_may_reorder(work: Work, parent: Node) -> None:
+def _check_may_reorder(work: DispatchWork, parent: Node) -> None:
     held = parent.provenance.get(CHILDREN)
     if work.author.by in GENERATORS and held is not None and held.held:
-        raise Refused(422, f"a person holds the children of {work.state.path(parent)} as they are")
+        raise DispatchRefused(422, f"a person holds the children of {work.state.path(parent)} as they are")
 
 
-def _check_may_remove(work: Work, removed: list[Node]) -> None:
+def _check_may_remove(work: DispatchWork, removed: list[Node]) -> None:
     if work.author.by not in GENERATORS:
         return
     for one in removed:
         if one.made_by == "person" or any(known.held for known in one.provenance.values()):
-            raise Refused(422, f"a person holds {work.state.path(one)} or values of it; leave it where it is")
+            raise DispatchRefused(422, f"a person holds {work.state.path(one)} or values of it; leave it where it is")
 
 
-def check_size(work: Work, parent: Node, nodes: int, levels: int = 1) -> None:
+def check_size(work: DispatchWork, parent: Node, nodes: int, levels: int = 1) -> None:
     if len(work.state.nodes) + nodes > MAX_NODES:
-        raise Refused(422, f"a document has at most {MAX_NODES:,} nodes")
+        raise DispatchRefused(422, f"a document has at most {MAX_NODES:,} nodes")
     if len(work.state.ancestors(parent)) + 1 + levels > MAX_LEVELS:
-        raise Refused(422, f"a document has at most {MAX_LEVELS} levels")
+        raise DispatchRefused(422, f"a document has at most {MAX_LEVELS} levels")
 
 
-def _check_target(work: Work, node: Node, target: Node) -> None:
+def _check_target(work: DispatchWork, node: Node, target: Node) -> None:
     if node.id == target.id or any(one.id == node.id for one in work.state.ancestors(target)):
-        raise Refused(422, f"{work.state.path(node)} cannot be moved into itself")
+        raise DispatchRefused(422, f"{work.state.path(node)} cannot be moved into itself")
     check_child_component(work, target, node.component)
     _check_may_reorder(work, target)
     deep = len(work.state.ancestors(node))
@@ -195,7 +195,7 @@ def _check_target(work: Work, node: Node, target: Node) -> None:
     check_size(work, target, 0, levels)
 
 
-def _check_unreferenced(work: Work, node: Node, removed: list[Node]) -> None:
+def _check_unreferenced(work: DispatchWork, node: Node, removed: list[Node]) -> None:
     referring = referrers_to(_referrers(work), map(work.state.path, removed), {one.id for one in removed})
     if referring:
         obstacles = [
@@ -204,22 +204,22 @@ def _check_unreferenced(work: Work, node: Node, removed: list[Node]) -> None:
             for id in sorted(ids)
         ]
         more = f" and {len(obstacles) - _MAX_OBSTACLES} more" if len(obstacles) > _MAX_OBSTACLES else ""
-        raise Refused(
+        raise DispatchRefused(
             409, f"{work.state.path(node)} cannot be removed while {', '.join(obstacles[:_MAX_OBSTACLES])}{more}"
         )
 
 
-def _referrers(work: Work) -> Mapping[str, frozenset[str]]:
+def _referrers(work: DispatchWork) -> Mapping[str, frozenset[str]]:
     return updated_referrers(work.blueprint, referrers(work.blueprint, work.base), work.draft)
 
 
-def _referrers_below(work: Work, node: Node) -> dict[str, frozenset[str]]:
+def _referrers_below(work: DispatchWork, node: Node) -> dict[str, frozenset[str]]:
     if not reference_fields(work.blueprint):
         return {}
     return referrers_to(_referrers(work), [work.state.path(one) for one in work.state.walk(node)], set())
 
 
-def _rewrite_references(work: Work, referring: Mapping[str, frozenset[str]], old: str, new: str) -> None:
+def _rewrite_references(work: DispatchWork, referring: Mapping[str, frozenset[str]], old: str, new: str) -> None:
     """Rewrite references into a moved subtree from its old path to the new one."""
     fields = reference_fields(work.blueprint)
     for id in sorted({id for ids in referring.values() for id in ids}):

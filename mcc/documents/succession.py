@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Change, Refused
+from mcc.documents.change import Author, Change, DispatchRefused
 from mcc.documents.dispatching import finished
 from mcc.documents.functions import Functions
 from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import ROOT, Node, Provenance
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.structure import default_of
-from mcc.documents.work import ALL, Work
+from mcc.documents.work import ALL, DispatchWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class Succession:
 
 
 def succeeded(
-    before: Blueprint, after: Blueprint, state: State, author: Author, functions: Functions | None = None
+    before: Blueprint, after: Blueprint, state: DocumentState, author: Author, functions: Functions | None = None
 ) -> Succession:
     """Move the document from blueprint `before` to `after`; does nothing where they are the same.
 
     All rules are judged again, without a model. Changed texts of rules make nodes stale, as prompts contain them.
-    Raises `Refused` (422) where the new blueprint has another root component.
+    Raises `DispatchRefused` (422) where the new blueprint has another root component.
     """
     if after.digest == state.blueprint:
         return Succession(Change(state, state.version), _stale(after, state), ())
     if after.spec.root != state.root.component:
-        raise Refused(422, f"the root of this document is a {state.root.component}, not a {after.spec.root}")
-    work = Work(after, state, author)
+        raise DispatchRefused(422, f"the root of this document is a {state.root.component}, not a {after.spec.root}")
+    work = DispatchWork(after, state, author)
     dropped: list[str] = []
     for node in state.walk():
         if node.id in work.draft.before:
@@ -56,7 +56,7 @@ def succeeded(
     return Succession(change, _stale(after, change.state), tuple(dropped))
 
 
-def _adapted(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
+def _adapted(work: DispatchWork, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
     """The node adapted to the new blueprint, and the names of the values that it lost."""
     old = before.component(node.component).fields
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
@@ -85,6 +85,6 @@ def _adapted(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]
     return replace(made, provenance={**provenance, **others}), lost
 
 
-def _stale(blueprint: Blueprint, state: State) -> tuple[str, ...]:
+def _stale(blueprint: Blueprint, state: DocumentState) -> tuple[str, ...]:
     found = assessed(blueprint, state).stale
     return tuple(state.path(node) for node in state.walk() if node.id in found) if found else ()

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcc.documents.change import Refused, Step
+from mcc.documents.change import DispatchRefused, Step
 from mcc.documents.holding import HOLD_STATE, hold_state, mark_answered
-from mcc.documents.node import Node, Provenance, Role, Stamp, Verdict
+from mcc.documents.node import Node, Provenance, Role, RuleVerdict, Stamp
 from mcc.documents.state import MAX_NODES
 from mcc.documents.structure import insert, put_at, remove
-from mcc.documents.work import CONFLICTS, NODE, PROVENANCE, Work
+from mcc.documents.work import CONFLICTS, NODE, PROVENANCE, DispatchWork
 
 UNDONE = frozenset({"set_value", "set_metadata", "add_child", "remove_child", "move_child", "accept", "release"})
 """Commands that can be undone."""
@@ -61,20 +61,20 @@ def versions_needed(own: Sequence[Step], commands: int = 1) -> frozenset[int]:
     return frozenset(back | forth)
 
 
-def undo(work: Work, removed: Removed) -> None:
-    """Undo the principal's last change that is not undone yet. Raises `Refused` (409)."""
+def undo(work: DispatchWork, removed: Removed) -> None:
+    """Undo the principal's last change that is not undone yet. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.done:
-        raise Refused(409, "there is nothing of yours to take back")
+        raise DispatchRefused(409, "there is nothing of yours to take back")
     for step in reversed(known.done[-1]):
         _Replay(work, "undo", step, step.version).undo(removed)
 
 
-def redo(work: Work, removed: Removed) -> None:
-    """Redo the change that the principal undid last. Raises `Refused` (409)."""
+def redo(work: DispatchWork, removed: Removed) -> None:
+    """Redo the change that the principal undid last. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.undone:
-        raise Refused(409, "there is nothing of yours to make again")
+        raise DispatchRefused(409, "there is nothing of yours to make again")
     group, since = known.undone[-1]
     for step in group:
         _Replay(work, "redo", step, since).redo(removed)
@@ -86,7 +86,7 @@ class _Replay:
     Most methods take `now` and `then`, the indexes (0 before, 1 after the step) of the expected and the wanted content.
     """
 
-    def __init__(self, work: Work, command: str, step: Step, since: int) -> None:
+    def __init__(self, work: DispatchWork, command: str, step: Step, since: int) -> None:
         self._work = work
         self._command = command
         self._step = step
@@ -127,8 +127,8 @@ class _Replay:
             raise self._refused(f"{self._step.node} is not there any more")
         return node
 
-    def _refused(self, why: str) -> Refused:
-        return Refused(409, f"{self._step.command} of version {self._step.version} stays as it is: {why}")
+    def _refused(self, why: str) -> DispatchRefused:
+        return DispatchRefused(409, f"{self._step.command} of version {self._step.version} stays as it is: {why}")
 
     def _changed(self, node: Node) -> bool:
         """Whether anybody else changed the node since."""
@@ -151,7 +151,9 @@ class _Replay:
             sections[is_set.section][is_set.key] = value
             provenance[name] = self._restored_provenance(wanted)
         evidence = step.undo.get("evidence", {}) if then == 0 else {}
-        restored = [Verdict(rule, "evidence", ok, message, work.version) for rule, (ok, message) in evidence.items()]
+        restored = [
+            RuleVerdict(rule, "evidence", ok, message, work.version) for rule, (ok, message) in evidence.items()
+        ]
         verdicts = (*(one for one in node.verdicts if one.rule not in evidence), *restored)
         conflicts, stamps = dict(node.conflicts), dict(node.stamps)
         if then == 0:

@@ -23,9 +23,9 @@ from mcc.contracts.documents import (
 )
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Step
-from mcc.documents.node import ROOT, Failure, Node, Provenance, Verdict
+from mcc.documents.node import ROOT, Node, NodeFailure, Provenance, RuleVerdict
 from mcc.documents.staleness import assessed, pending_of, stale_because
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 PAGE = 200
 """Default number of nodes on a page."""
@@ -41,7 +41,7 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class NodeSelection:
     """Which nodes to show: `node` (path or id) and its descendants down to `depth` levels (0 = only the node, None =
     all), at most `limit`, starting at `cursor`."""
 
@@ -51,10 +51,10 @@ class Page:
     cursor: str | None = None
 
 
-WHOLE = Page(limit=None)
+WHOLE = NodeSelection(limit=None)
 
 
-def summary(blueprint: Blueprint, state: State, kept: Envelope) -> DocumentSummary:
+def summary(blueprint: Blueprint, state: DocumentState, kept: Envelope) -> DocumentSummary:
     """The document without its nodes."""
     found = assessed(blueprint, state)
     return DocumentSummary(
@@ -70,7 +70,9 @@ def summary(blueprint: Blueprint, state: State, kept: Envelope) -> DocumentSumma
     )
 
 
-def document_view(blueprint: Blueprint, state: State, kept: Envelope, page: Page = WHOLE) -> DocumentView:
+def document_view(
+    blueprint: Blueprint, state: DocumentState, kept: Envelope, page: NodeSelection = WHOLE
+) -> DocumentView:
     """The document with a page of its nodes, depth first.
 
     Raises `UnknownNode`, and ValueError for an invalid cursor.
@@ -85,7 +87,7 @@ def document_view(blueprint: Blueprint, state: State, kept: Envelope, page: Page
     return DocumentView(**dict(summary(blueprint, state, kept)), next_cursor=cursor, nodes=shown)
 
 
-def node_view(blueprint: Blueprint, state: State, node: Node) -> NodeView:
+def node_view(blueprint: Blueprint, state: DocumentState, node: Node) -> NodeView:
     found = assessed(blueprint, state)
     path = state.path(node)
     above = state.parent(node)
@@ -116,7 +118,7 @@ def provenance_view(node: Node) -> Mapping[str, ProvenanceView]:
     return {name: _set_by(one) for name, one in node.provenance.items()}
 
 
-def verdicts_view(verdicts: Sequence[Verdict]) -> tuple[VerdictView, ...]:
+def verdicts_view(verdicts: Sequence[RuleVerdict]) -> tuple[VerdictView, ...]:
     return tuple(
         VerdictView(rule=one.rule, kind=one.kind, ok=one.ok, message=one.message, version=one.version)
         for one in verdicts
@@ -137,7 +139,7 @@ def history_item(step: Step) -> HistoryItem:
     )
 
 
-def _page_start(state: State, page: Page) -> tuple[int, Iterator[Node]]:
+def _page_start(state: DocumentState, page: NodeSelection) -> tuple[int, Iterator[Node]]:
     """The number of nodes before the page, and the nodes from there on.
 
     The cursor has the last node of the page before; where that is gone, the walk starts at the same count instead.
@@ -154,7 +156,7 @@ def _page_start(state: State, page: Page) -> tuple[int, Iterator[Node]]:
     return int(shown), walk_from(state, stack, page.depth)
 
 
-def walk_from(state: State, stack: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
+def walk_from(state: DocumentState, stack: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
     """Walk depth first from a stack of nodes with their levels, the next one at the end, down to level `depth`."""
     while stack:
         node, level = stack.pop()
@@ -162,13 +164,13 @@ def walk_from(state: State, stack: list[tuple[Node, int]], depth: int | None) ->
         stack.extend(_children(state, node, level, depth))
 
 
-def _children(state: State, node: Node, level: int, depth: int | None) -> Iterator[tuple[Node, int]]:
+def _children(state: DocumentState, node: Node, level: int, depth: int | None) -> Iterator[tuple[Node, int]]:
     """The children to visit, with their level, in reverse order for the stack."""
     below = state.children.get(node.id, ()) if depth is None or level < depth else ()
     return ((state.nodes[child], level + 1) for child in reversed(below))
 
 
-def _stack_after(state: State, top: Node, last: str, depth: int | None) -> list[tuple[Node, int]] | None:
+def _stack_after(state: DocumentState, top: Node, last: str, depth: int | None) -> list[tuple[Node, int]] | None:
     """The stack of a walk from `top` right after the node `last`; None where that is no longer on the walk."""
     chain = [last] if last in state.nodes else []
     while chain and chain[-1] != top.id and (parent := state.nodes[chain[-1]].parent_id) is not None:
@@ -213,6 +215,6 @@ def _set_by(one: Provenance) -> ProvenanceView:
     )
 
 
-def _failure(one: Failure) -> FailureView:
+def _failure(one: NodeFailure) -> FailureView:
     errors = tuple(RuleError.model_validate(dict(error)) for error in one.errors)
     return FailureView(reason=one.reason, message=one.message, errors=errors, record_id=one.record_id, at=one.at)

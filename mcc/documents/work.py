@@ -8,11 +8,11 @@ from pydantic import TypeAdapter
 
 from mcc.contracts.documents import By
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Refused, Step
+from mcc.documents.change import Author, DispatchRefused, Step
 from mcc.documents.commands import Judged
 from mcc.documents.component import CompiledComponent, CompiledField
-from mcc.documents.node import Accepted, Conflict, Node, Provenance, Role
-from mcc.documents.state import Draft, State, UnknownNode
+from mcc.documents.node import Accepted, FieldConflict, Node, Provenance, Role
+from mcc.documents.state import DocumentState, StateDraft, UnknownNode
 from mcc.rules.errors import did_you_mean
 
 ALL = "*"
@@ -24,12 +24,12 @@ GENERATORS: frozenset[By] = frozenset({"agent", "metadata_agent", "outline"})
 """Authors that may not change what people hold."""
 
 PROVENANCE: TypeAdapter[Provenance | None] = TypeAdapter(Provenance | None)
-CONFLICTS: TypeAdapter[Mapping[str, Conflict]] = TypeAdapter(Mapping[str, Conflict])
+CONFLICTS: TypeAdapter[Mapping[str, FieldConflict]] = TypeAdapter(Mapping[str, FieldConflict])
 NODE: TypeAdapter[Node] = TypeAdapter(Node)
 """Converts a whole node to plain JSON and back."""
 
 
-class Work:
+class DispatchWork:
     """`version` is the one that the dispatch makes, `own` the earlier steps of the author's principal.
 
     By node id: `touched` has the changed fields, which computed fields may depend on; `made` the new nodes in order;
@@ -37,10 +37,10 @@ class Work:
     and roles whose values somebody set in the agent's place, with whether an existing stamp is replaced. `brief`: the
     document's new brief, if it gets one."""
 
-    def __init__(self, blueprint: Blueprint, state: State, author: Author, own: Sequence[Step] = ()) -> None:
+    def __init__(self, blueprint: Blueprint, state: DocumentState, author: Author, own: Sequence[Step] = ()) -> None:
         self.blueprint = blueprint
         self.base = state
-        self.draft = Draft(state)
+        self.draft = StateDraft(state)
         self.author = author
         self.own = own
         self.version = state.version + 1
@@ -53,30 +53,32 @@ class Work:
         self.steps: list[Step] = []
 
     @property
-    def state(self) -> State:
+    def state(self) -> DocumentState:
         return self.draft.state
 
     def find(self, named: str) -> Node:
-        """The node of this path or id. Raises `Refused` (404)."""
+        """The node of this path or id. Raises `DispatchRefused` (404)."""
         try:
             return self.state.find(named)
         except UnknownNode as error:
-            raise Refused(404, str(error)) from None
+            raise DispatchRefused(404, str(error)) from None
 
     def component(self, node: Node) -> CompiledComponent:
         return self.blueprint.component(node.component)
 
     def field(self, node: Node, name: str) -> CompiledField:
-        """The field of this full name. Raises `Refused` (422) where there is none or it is computed."""
+        """The field of this full name. Raises `DispatchRefused` (422) where there is none or it is computed."""
         fields = self.component(node).fields
         if name not in fields:
             section, _, key = name.partition(".")
             other, command = ("props", "set_value") if section == "metadata" else ("metadata", "set_metadata")
             elsewhere = f"; {other}.{key} is set by {command}" if f"{other}.{key}" in fields else ""
-            raise Refused(422, f"a {node.component} has no {name[:100]}{elsewhere or did_you_mean(name, fields)}")
+            raise DispatchRefused(
+                422, f"a {node.component} has no {name[:100]}{elsewhere or did_you_mean(name, fields)}"
+            )
         if fields[name].computation is not None:
             how = "formula" if fields[name].spec.formula is not None else "binding"
-            raise Refused(422, f"{name} of a {node.component} is made by its {how}; nobody sets it")
+            raise DispatchRefused(422, f"{name} of a {node.component} is made by its {how}; nobody sets it")
         return fields[name]
 
     def change(self, node: Node, touched: set[str], **fields: Any) -> Node:

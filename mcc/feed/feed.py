@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, Progress
-from mcc.feed.frames import PING, Frame, PageCache, SharedJournal, entry_frame, plain_frame
+from mcc.feed.frames import PING, EntryFrame, PageCache, SharedJournal, entry_frame, plain_frame
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription
 from mcc.store.database.errors import StoreError
@@ -254,8 +254,8 @@ class Feed:
             if self._subscription:
                 self._subscription.leave(order_id)
 
-    async def _read(self, order_id: str, after: int, limit: int) -> list[Frame]:
-        def frames() -> list[Frame]:
+    async def _read(self, order_id: str, after: int, limit: int) -> list[EntryFrame]:
+        def frames() -> list[EntryFrame]:
             return [entry_frame(entry) for entry in self._store.journal.read(order_id, after=after, limit=limit)]
 
         return await self._offload(frames)
@@ -323,9 +323,9 @@ def _log_failure(task: "asyncio.Task[None]") -> None:
         log.critical("a part of the feed broke; viewers are served by what is left", exc_info=error)
 
 
-def _chunk(frames: Sequence[Frame], stop: int | None) -> list[Frame]:
+def _chunk(frames: Sequence[EntryFrame], stop: int | None) -> list[EntryFrame]:
     """The first frames to send together: up to entry `stop`, and not much more than `CHUNK_BYTES`."""
-    chosen: list[Frame] = []
+    chosen: list[EntryFrame] = []
     size = 0
     for frame in frames:
         if size >= CHUNK_BYTES or (stop is not None and frame.seq > stop):

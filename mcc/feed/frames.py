@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mcc.contracts.entry import Entry
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
-from mcc.store.database.errors import Pruned, StoreError
+from mcc.store.database.errors import JournalPruned, StoreError
 
 PAGE_ENTRIES = 32
 CACHE_BYTES = 32 * 1024 * 1024
@@ -20,7 +20,7 @@ PING = b"event: ping\ndata: {}\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EntryFrame:
     """One serialized entry. `final`: it is the order's last one. `epoch`: that of the claim it records, if it does."""
 
     seq: int
@@ -29,13 +29,13 @@ class Frame:
     epoch: int | None = None
 
 
-ReadFrames = Callable[[str, int, int], Awaitable[list[Frame]]]
+ReadFrames = Callable[[str, int, int], Awaitable[list[EntryFrame]]]
 """Read frames of an order: takes order id, the number to read after, and a limit. Raises `StoreError`."""
 
 
-def entry_frame(entry: Entry) -> Frame:
+def entry_frame(entry: Entry) -> EntryFrame:
     fact = entry.data
-    return Frame(
+    return EntryFrame(
         seq=entry.seq,
         data=b"id: %d\nevent: %s\ndata: %s\n\n" % (entry.seq, entry.kind.encode(), to_json(entry)),
         final=isinstance(fact, OrderFinished),
@@ -58,17 +58,17 @@ class PageCache:
 
     def __init__(self, budget_bytes: int = CACHE_BYTES) -> None:
         self._budget = budget_bytes
-        self._pages: OrderedDict[tuple[str, int], list[Frame]] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, int], list[EntryFrame]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, order_id: str, number: int) -> list[Frame]:
+    def get(self, order_id: str, number: int) -> list[EntryFrame]:
         page = self._pages.get((order_id, number))
         if page is None:
             return []
         self._pages.move_to_end((order_id, number))
         return page
 
-    def put(self, order_id: str, number: int, page: list[Frame]) -> None:
+    def put(self, order_id: str, number: int, page: list[EntryFrame]) -> None:
         self._bytes += _size(page) - _size(self._pages.pop((order_id, number), []))
         self._pages[order_id, number] = page
         while self._bytes > self._budget and self._pages:
@@ -76,7 +76,7 @@ class PageCache:
             self._bytes -= _size(dropped)
 
 
-def _size(page: Sequence[Frame]) -> int:
+def _size(page: Sequence[EntryFrame]) -> int:
     return sum(len(frame.data) for frame in page)
 
 
@@ -94,9 +94,9 @@ class SharedJournal:
         self.pruned = False
         self._cache = cache
         self._read = read
-        self._reading: dict[int, asyncio.Task[list[Frame]]] = {}
+        self._reading: dict[int, asyncio.Task[list[EntryFrame]]] = {}
 
-    async def after(self, position: int) -> Sequence[Frame]:
+    async def after(self, position: int) -> Sequence[EntryFrame]:
         """At most one page of entries after number `position`; none at the journal's end, or when it is unreadable."""
         number, offset = divmod(position, PAGE_ENTRIES)
         page = self._cache.get(self.order_id, number)
@@ -104,7 +104,7 @@ class SharedJournal:
             page = await self._read_more(number)
         return page[offset:]
 
-    async def _read_more(self, number: int) -> list[Frame]:
+    async def _read_more(self, number: int) -> list[EntryFrame]:
         """The page including entries committed since it was last read. Concurrent callers share one read."""
         task = self._reading.get(number)
         if task is None:
@@ -113,12 +113,12 @@ class SharedJournal:
             task.add_done_callback(lambda _: self._reading.pop(number, None))
         return await asyncio.shield(task)
 
-    async def _read_page(self, number: int) -> list[Frame]:
+    async def _read_page(self, number: int) -> list[EntryFrame]:
         page = self._cache.get(self.order_id, number)
         start = number * PAGE_ENTRIES + len(page)
         try:
             fresh = await self._read(self.order_id, start, PAGE_ENTRIES - len(page))
-        except Pruned:
+        except JournalPruned:
             self.pruned = True
             return page
         except StoreError as error:

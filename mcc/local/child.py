@@ -43,7 +43,7 @@ class Silence:
         return self._seconds
 
 
-class Heartbeat:
+class ChildHeartbeat:
     """The pipe of one child's heartbeats; the child writes to `descriptor`."""
 
     def __init__(self, most_seconds: float) -> None:
@@ -88,7 +88,7 @@ LARGEST_BYTES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChildCommand:
     """What to run. `environment` is complete: nothing is inherited. `descriptors` stay open in the child.
 
     `umask` -1: that of this process. `silent_seconds`: a child that sent a heartbeat and then none for so long is
@@ -174,7 +174,7 @@ class Child:
     choose another port."""
 
     name: str
-    command: Callable[[], Command]
+    command: Callable[[], ChildCommand]
     log: LogFile
     notify: Notify
     backoff: Backoff = Backoff()
@@ -223,14 +223,14 @@ class Child:
         command = self.command()
         if command.silent_seconds is None:
             return await self._run(command)
-        with contextlib.closing(Heartbeat(command.silent_seconds)) as heartbeat:
+        with contextlib.closing(ChildHeartbeat(command.silent_seconds)) as heartbeat:
             environment = {**command.environment, VARIABLE: str(heartbeat.descriptor)}
             beating = replace(
                 command, environment=environment, descriptors=(*command.descriptors, heartbeat.descriptor)
             )
             return await self._run(beating, heartbeat)
 
-    async def _run(self, command: Command, heartbeat: Heartbeat | None = None) -> int:
+    async def _run(self, command: ChildCommand, heartbeat: ChildHeartbeat | None = None) -> int:
         process = await self._spawn(command)
         self.pid = process.pid
         watching = None if heartbeat is None else asyncio.create_task(self._watch(heartbeat, process.pid))
@@ -244,12 +244,12 @@ class Child:
             self._kill_group()
             self.pid = None
 
-    async def _watch(self, heartbeat: Heartbeat, pid: int) -> None:
+    async def _watch(self, heartbeat: ChildHeartbeat, pid: int) -> None:
         seconds = await heartbeat.lost(pid)
         self.notify(f"{self.name} gave no sign of life for {seconds:.0f} s and is killed.")
         self._kill_group()
 
-    async def _spawn(self, command: Command) -> asyncio.subprocess.Process:
+    async def _spawn(self, command: ChildCommand) -> asyncio.subprocess.Process:
         self.log.note(f"--- {self.name} starts")
         output = self.log.open()
         try:

@@ -15,7 +15,7 @@ from mcc.redaction import FLOWER_FILE
 
 if TYPE_CHECKING:
     from mcc.configuration.database import DatabaseAccess
-    from mcc.settings import Settings
+    from mcc.settings import ServiceSettings
     from mcc.store.store import Store
 
 FILES = (
@@ -189,7 +189,7 @@ def upgrade_database(access: "DatabaseAccess | str") -> str | None:
 
 
 @contextmanager
-def opened_store(settings: "Settings") -> "Iterator[Store]":
+def opened_store(settings: "ServiceSettings") -> "Iterator[Store]":
     """The store of these settings, for a command that needs no service.
 
     Raises `BadSettings` for an invalid address, `StoreUnavailable` when there is no database or it has another

@@ -16,7 +16,7 @@ from mcc.configuration.running import AddedRoots
 from mcc.local.child import Child, Notify
 from mcc.local.data_dir import flower_login, make_private, opened_store, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
-from mcc.local.presence import Hold, Presence, Service, started_now
+from mcc.local.presence import Hold, LocalService, Presence, started_now
 from mcc.local.programs import ChildCommands, Flower, Staff, workspace_roots
 from mcc.local.redis import (
     ConfiguredRedis,
@@ -30,7 +30,7 @@ from mcc.local.redis import (
     socket_url,
 )
 from mcc.local.supervisor import Supervisor
-from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door
+from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door
 
 START_SECONDS = 60.0
 FLOWER_SECONDS = 15.0
@@ -59,7 +59,7 @@ class Family:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServiceSettings,
         staff: Staff | None = None,
         *,
         purpose: str = "up",
@@ -213,7 +213,7 @@ class Family:
 
     async def _until_ready(self) -> None:
         host = LOOPBACK.get(self.settings.host, self.settings.host)
-        service = Service(host, self._port, self.token)
+        service = LocalService(host, self._port, self.token)
         needed = self.supervisor.children
         await self.supervisor.until(lambda: asyncio.to_thread(service.is_ready), needed, START_SECONDS)
         if self.staff.drones:

@@ -16,7 +16,7 @@ _STANDARD_KEYS = ("event", "level", "logger", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A line of the log of `process`. `at`: its own timestamp, else that of the line before, "" for none."""
 
     process: str
@@ -36,7 +36,7 @@ class Log:
     _rest: bytes = b""
     _at: str = field(default="")
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogLine]:
         """The lines added since the last reading, complete ones only."""
         try:
             with self.path.open("rb") as file:
@@ -52,22 +52,22 @@ class Log:
         for line in complete:
             yield self._line(line.decode("utf-8", "replace"))
 
-    def _line(self, text: str) -> Line:
+    def _line(self, text: str) -> LogLine:
         at, shown = _for_people(text)
         self._at = at or self._at
-        return Line(self.process, self._at, shown)
+        return LogLine(self.process, self._at, shown)
 
 
 def logs_in(directory: Path) -> Sequence[Log]:
     return [Log(file.stem, file) for file in sorted(directory.glob("*.log"))]
 
 
-def last_lines(logs: Sequence[Log], count: int) -> Sequence[Line]:
+def last_lines(logs: Sequence[Log], count: int) -> Sequence[LogLine]:
     """The last `count` lines of each log, sorted by time."""
     return sorted((line for log in logs for line in deque(log.lines(), maxlen=count)), key=lambda line: line.at)
 
 
-def following(logs: Sequence[Log], look_seconds: float = LOOK_SECONDS) -> Iterator[Line]:
+def following(logs: Sequence[Log], look_seconds: float = LOOK_SECONDS) -> Iterator[LogLine]:
     """Lines as they are added, endlessly; sorted by time within each look."""
     while True:
         yield from sorted((line for log in logs for line in log.lines()), key=lambda line: line.at)

@@ -162,7 +162,7 @@ PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class LocalService:
     """An HTTP service on this machine, called without a proxy; `token` may be empty."""
 
     host: str

@@ -11,10 +11,10 @@ from pathlib import Path
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
 from mcc.configuration.places import as_text, paths_in
 from mcc.configuration.settings import absolute
-from mcc.local.child import Command
-from mcc.local.presence import Service
+from mcc.local.child import ChildCommand
+from mcc.local.presence import LocalService
 from mcc.local.redis import reachable_first
-from mcc.settings import Settings, token_file
+from mcc.settings import ServiceSettings, token_file
 
 DRAIN_CANCEL_SECONDS = 0.8
 DRAIN_HAND_BACK_SECONDS = 1.6
@@ -86,14 +86,14 @@ class ChildCommands:
     """The commands of one family's children. `directory`: their working directory, a private one, so that they import
     nothing from the directory in which the family was started."""
 
-    settings: Settings
+    settings: ServiceSettings
     environment: Mapping[str, str]
     directory: Path
 
     @classmethod
     def of(
         cls,
-        settings: Settings,
+        settings: ServiceSettings,
         inherited: Mapping[str, str],
         directory: Path,
         redis_url: str,
@@ -113,20 +113,20 @@ class ChildCommands:
             environment["MCC_WORKSPACE_ROOTS"] = as_text(roots)
         return cls(settings, environment, directory)
 
-    def redis(self, arguments: Sequence[str]) -> Command:
+    def redis(self, arguments: Sequence[str]) -> ChildCommand:
         environment = {name: value for name, value in self.environment.items() if name in SHELL_VARIABLES}
-        return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
+        return ChildCommand(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
-    def api(self, listening: socket.socket) -> Command:
+    def api(self, listening: socket.socket) -> ChildCommand:
         """`mcc serve` on a socket that is open already: while the API restarts, connections wait instead of failing."""
         arguments = _module_command("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
         token = self.settings.token
         chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
         environment = {**self._without_keys, **chosen}
         descriptors = (listening.fileno(),)
-        return Command(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
+        return ChildCommand(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
 
-    def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], Command]:
+    def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], ChildCommand]:
         """`drone work` under this name. `shares`: how many drones share the machine's memory."""
         own = {
             "DRONE_MEMORY_SHARES": str(shares),
@@ -140,7 +140,7 @@ class ChildCommands:
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
         # The user's own DRONE_ variables win over the family's.
         environment = {**own, **self.environment}
-        return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
+        return lambda: ChildCommand(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     async def refused_by_drones(self) -> str:
         """Why drones would refuse to start with this configuration, parts of which only they read; "" if they start."""
@@ -159,7 +159,7 @@ class ChildCommands:
             raise
         return "" if process.returncode == 0 else problem.decode("utf-8", "replace").strip()
 
-    def flower(self, port: int, login: str) -> Command:
+    def flower(self, port: int, login: str) -> ChildCommand:
         """Flower, with a password from its environment, as command lines are public. Without a password any web page
         in the user's browser could call it."""
         arguments = _module_command(
@@ -175,7 +175,7 @@ class ChildCommands:
         )
         redis_url = reachable_first(self.environment["MCC_REDIS_URL"])
         environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login, "MCC_REDIS_URL": redis_url}
-        return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
+        return ChildCommand(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     @property
     def shared(self) -> Mapping[str, str]:
@@ -209,16 +209,18 @@ class Flower:
         wanted = self._commands.settings.flower_port
         return f"Port {wanted} is in use, so Flower is at {self.url}." if wanted not in (0, self._port) else ""
 
-    def command(self) -> Command:
+    def command(self) -> ChildCommand:
         self._port = free_port(self._port)
         return self._commands.flower(self._port, self._login)
 
     def answers(self) -> bool:
         """Whether Flower's health check, which needs no login, answers."""
-        return Service(FLOWER_HOST, self._port).get("/healthcheck")[0] == 200
+        return LocalService(FLOWER_HOST, self._port).get("/healthcheck")[0] == 200
 
 
-def workspace_roots(settings: Settings, inherited: Mapping[str, str], workspaces: Sequence[Path] = ()) -> Sequence[str]:
+def workspace_roots(
+    settings: ServiceSettings, inherited: Mapping[str, str], workspaces: Sequence[Path] = ()
+) -> Sequence[str]:
     """The directories in which this family's orders may work: the configured ones, else the current one, and
     `workspaces`.
 
@@ -240,7 +242,7 @@ def workspace_roots(settings: Settings, inherited: Mapping[str, str], workspaces
     return list(dict.fromkeys((*roots, *map(str, workspaces))))
 
 
-def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
+def _settings_of(settings: ServiceSettings, redis_url: str) -> dict[str, str]:
     chosen = {
         "MCC_DATABASE_URL": settings.database_url,
         "MCC_DATABASE_POOLER": settings.database_pooler,

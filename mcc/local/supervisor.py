@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from mcc.local.child import Backoff, Child, Command, LogFile, Notify
+from mcc.local.child import Backoff, Child, ChildCommand, LogFile, Notify
 from mcc.local.errors import StartFailed
 
 LOOK_SECONDS = 0.05
@@ -51,7 +51,7 @@ class Supervisor:
     def children(self) -> tuple[Child, ...]:
         return tuple(child for stage in self._stages for child in stage.children)
 
-    def start(self, commands: Mapping[str, Callable[[], Command]], grace_seconds: float) -> tuple[Child, ...]:
+    def start(self, commands: Mapping[str, Callable[[], ChildCommand]], grace_seconds: float) -> tuple[Child, ...]:
         """Start a stage of programs, by name. The log of an earlier program of the same name is rotated away."""
         logs = {name: LogFile(self._logs / f"{name}.log") for name in commands}
         children = tuple(

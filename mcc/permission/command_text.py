@@ -1,19 +1,19 @@
 """A text of commands and what is found in it: its nested texts and variables, redirections and here-documents."""
 
 from mcc.permission.shell_text import Unclear
-from mcc.permission.shell_words import Reader
-from mcc.permission.simple_commands import Command, Reading, unknown
+from mcc.permission.shell_words import WordReader
+from mcc.permission.simple_commands import CommandReading, SimpleCommand, unknown
 
 
-class CommandText(Reader):
+class CommandText(WordReader):
     """`found` are the commands in the text. `posix`: a shell without the syntax of bash may read it."""
 
-    def __init__(self, text: str, level: int, reading: Reading, *, posix: bool = False) -> None:
+    def __init__(self, text: str, level: int, reading: CommandReading, *, posix: bool = False) -> None:
         super().__init__(text)
         self._level = level
         self._reading = reading
         self._posix = posix
-        self.found: list[Command] = []
+        self.found: list[SimpleCommand] = []
         self._here: list[tuple[str, bool, bool]] = []
 
     def enter(self) -> None:

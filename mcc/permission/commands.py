@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mcc.permission.shell_grammar import Parser
 from mcc.permission.shell_text import Unclear, Undecided
-from mcc.permission.simple_commands import TOO_DEEP, Command, Reading, unknown
+from mcc.permission.simple_commands import TOO_DEEP, CommandReading, SimpleCommand, unknown
 
 MOST_CHARACTERS = 20_000
 MOST_PARTS = 50
@@ -23,7 +23,7 @@ REPEATED = 4
 """Bound on nested text, as a multiple of the command's length: inner texts are read again."""
 
 
-def commands_in(text: str) -> tuple[Command, ...]:
+def commands_in(text: str) -> tuple[SimpleCommand, ...]:
     """The simple commands in a text, in order; those in substitutions come before the command that contains them.
 
     Takes linear time. Never raises.
@@ -42,8 +42,8 @@ def commands_in(text: str) -> tuple[Command, ...]:
     return different
 
 
-class _NestedReading(Reading):
-    def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[Command]:
+class _NestedReading(CommandReading):
+    def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[SimpleCommand]:
         if not self.affords(text, level):
             return [unknown(TOO_DEEP)]
         self.expands_aliases |= posix

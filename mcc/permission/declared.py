@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mcc.contracts.permission import Permission, PermissionRule, Word
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.permission.layers import condition, is_glob
-from mcc.rules.errors import RuleError, close_matches
+from mcc.rules.errors import ExpressionError, close_matches
 
 SLIP = 0.85
 """Similarity (0 to 1) to a known name from which an unknown key counts as a misspelling."""
@@ -16,7 +16,7 @@ CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PermissionProblem:
     """`place` is the path within the permission, such as `("run_shell", 1, "when")`."""
 
     place: tuple[str | int, ...]
@@ -29,7 +29,7 @@ class Problem:
         return str(key) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in inside)
 
 
-def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Problem]:
+def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[PermissionProblem]:
     """The problems, in the order of the permission. `tools` are known names beside the built-in ones.
 
     Other tools may exist, so an unknown name is only a problem if it looks like a misspelled known one.
@@ -38,11 +38,11 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pr
     for key, rules in permission.items():
         near = [] if key in known or not key.strip("*") or is_glob(key) else close_matches(key, known, cutoff=SLIP)
         if near:
-            yield Problem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
-        yield from (Problem((key, *one.place), one.sentence) for one in problems_of(rules))
+            yield PermissionProblem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
+        yield from (PermissionProblem((key, *one.place), one.sentence) for one in problems_of(rules))
 
 
-def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
+def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[PermissionProblem]:
     """Problems of the conditions of one key."""
     if isinstance(rules, str):
         return
@@ -51,8 +51,8 @@ def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
             continue
         try:
             condition(rule.when)
-        except RuleError as error:
-            yield Problem((index, "when"), str(error))
+        except ExpressionError as error:
+            yield PermissionProblem((index, "when"), str(error))
 
 
 def characters(permission: Permission) -> int:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mcc.permission.program_options import Options, options_of
+from mcc.permission.program_options import ProgramOptions, options_of
 from mcc.permission.shell_builtins import BUILTINS, Builtin, assigned_commands, is_input
-from mcc.permission.shell_programs import OTHER_SHELLS, PROGRAMS, SHELLS, Program
+from mcc.permission.shell_programs import OTHER_SHELLS, PROGRAMS, SHELLS, ShellProgram
 from mcc.permission.shell_text import Unclear
 from mcc.permission.shell_words import HOLE, Word
-from mcc.permission.simple_commands import EXECUTE, TOO_DEEP, Command, Inner, Reading, unknown, within
+from mcc.permission.simple_commands import EXECUTE, TOO_DEEP, CommandReading, Inner, SimpleCommand, unknown, within
 
 _TRIED = 8
 """Most places at which an inner command is assumed to begin, behind a word that may be an option."""
@@ -15,7 +15,7 @@ _TRIED = 8
 _ARCHITECTURES = ("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64", "uname26", "arm", "aarch64", "ppc")
 
 
-def inner_commands(words: Sequence[Word], reading: Reading, level: int) -> Inner:
+def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -> Inner:
     """What the command with these words runs. Never raises."""
     name = words[0].text.rpartition("/")[2] if words and words[0].is_known else ""
     if name in BUILTINS or name in PROGRAMS or name in SHELLS or name in OTHER_SHELLS or name in _READERS:
@@ -31,7 +31,7 @@ def inner_commands(words: Sequence[Word], reading: Reading, level: int) -> Inner
     return Inner()
 
 
-def simple(words: Sequence[Word], reading: Reading, level: int) -> list[Command]:
+def simple(words: Sequence[Word], reading: CommandReading, level: int) -> list[SimpleCommand]:
     """The command with these words, behind those that it runs."""
     if not words:
         return []
@@ -40,13 +40,13 @@ def simple(words: Sequence[Word], reading: Reading, level: int) -> list[Command]
     reading.names.update(argv[:1])
     inner = inner_commands(words, reading, level)
     why = next((word.why for word in words if word.why), "") or inner.why
-    return [*inner.commands, Command(argv, known == len(words), not why, why)]
+    return [*inner.commands, SimpleCommand(argv, known == len(words), not why, why)]
 
 
 class _Runner:
     """One command that may run others."""
 
-    def __init__(self, name: str, words: Sequence[Word], reading: Reading, level: int) -> None:
+    def __init__(self, name: str, words: Sequence[Word], reading: CommandReading, level: int) -> None:
         self.name = name
         self.words = words
         self.reading = reading
@@ -67,20 +67,20 @@ class _Runner:
         is_plain = self.name == "jobs" and not found
         return Inner(within(found, why), "" if is_plain else f"{self.name} runs other commands")
 
-    def unknown(self, why: str = "") -> Command:
+    def unknown(self, why: str = "") -> SimpleCommand:
         return unknown(why or f"{self.name} runs a command that is not known from its words")
 
-    def text(self, words: Sequence[Word], *, posix: bool = False) -> list[Command]:
+    def text(self, words: Sequence[Word], *, posix: bool = False) -> list[SimpleCommand]:
         """The commands in the text that the words are, joined by blanks."""
         if not all(word.is_known or (word.is_safe and word.is_one) for word in words):
             return [self.unknown(f"{self.name} runs a text that only a shell could expand")]
         self.reading.trust(words)
         return self.reading.read(" ".join(word.text for word in words), self.level + 1, posix=posix)
 
-    def simple(self, words: Sequence[Word]) -> list[Command]:
+    def simple(self, words: Sequence[Word]) -> list[SimpleCommand]:
         return simple(words, self.reading, self.level)
 
-    def program(self, program: Program) -> list[Command]:
+    def program(self, program: ShellProgram) -> list[SimpleCommand]:
         found = options_of(self.words, program)
         if found is None:
             return [self.unknown(f"{self.name} has options that are not known")]
@@ -96,7 +96,7 @@ class _Runner:
                 return [self.unknown("env runs a text that it splits by itself")]
         return self.after(program, found)
 
-    def split_by_env(self, found: Options) -> Options | None:
+    def split_by_env(self, found: ProgramOptions) -> ProgramOptions | None:
         """Put the words of `env -S` in place of the option."""
         texts = found.values(frozenset({"S", "split-string"}))
         if not texts:
@@ -107,10 +107,10 @@ class _Runner:
         words = [Word(text=one) for one in text.text.split()]
         return options_of([self.words[0], *words, *found.rest], PROGRAMS["env"])
 
-    def after(self, program: Program, found: Options) -> list[Command]:
+    def after(self, program: ShellProgram, found: ProgramOptions) -> list[SimpleCommand]:
         """What follows the options and operands of a program."""
         rest, tried = list(found.rest), found.is_doubtful
-        commands: list[Command] = []
+        commands: list[SimpleCommand] = []
         if program.assigns:
             rest, assigned = self.without_assignments(rest)
             commands += assigned
@@ -135,7 +135,7 @@ class _Runner:
             return [*commands, self.unknown("a shell reads its input")] if shell else commands
         return commands + self.following(program, found, rest)
 
-    def following(self, program: Program, found: Options, rest: list[Word]) -> list[Command]:
+    def following(self, program: ShellProgram, found: ProgramOptions, rest: list[Word]) -> list[SimpleCommand]:
         if self.name in ("flock", "sg") and rest[0].is_known and rest[0].text in ("-c", "--command"):
             return self.text(rest[1:2], posix=True) if rest[1:] else [self.unknown()]
         if self.name == "ssh":
@@ -148,8 +148,8 @@ class _Runner:
             return self.simple(rest)
         return self.simple(rest)
 
-    def without_assignments(self, words: list[Word]) -> tuple[list[Word], list[Command]]:
-        found: list[Command] = []
+    def without_assignments(self, words: list[Word]) -> tuple[list[Word], list[SimpleCommand]]:
+        found: list[SimpleCommand] = []
         for place, word in enumerate(words):
             name, is_set, value = word.text.partition("=")
             if not is_set or HOLE in name or not word.is_one:
@@ -192,7 +192,7 @@ class _Runner:
 
     def find(self) -> Inner:
         """What `-exec` and its like run, up to `;` or `+`; find puts file names in place of `{}`."""
-        found: list[Command] = []
+        found: list[SimpleCommand] = []
         place = 1
         while place < len(self.words):
             word = self.words[place]
@@ -211,7 +211,7 @@ class _Runner:
             found.append(self.unknown("the words of find are not known"))
         return Inner(within(found, "find runs it"), why)
 
-    def shell(self, found: Options | None) -> list[Command]:
+    def shell(self, found: ProgramOptions | None) -> list[SimpleCommand]:
         if found is None:
             return [self.unknown(f"{self.name} has options that are not known")]
         if _HELP & found.seen.keys():
@@ -229,7 +229,7 @@ class _Runner:
             return [self.unknown("a shell reads its input")]
         return self.script(found)
 
-    def script(self, found: Options) -> list[Command]:
+    def script(self, found: ProgramOptions) -> list[SimpleCommand]:
         """A shell that runs a file: unknown only where the file may be its input, or an option."""
         file = found.rest[0]
         self.reading.runs_files |= found.is_doubtful
@@ -237,7 +237,7 @@ class _Runner:
             return [self.unknown("a shell reads its input")]
         return self.text(found.rest[1:2]) if found.is_doubtful and found.rest[1:] else []
 
-    def shell_text(self, rest: Sequence[Word]) -> list[Command]:
+    def shell_text(self, rest: Sequence[Word]) -> list[SimpleCommand]:
         if not rest:
             return []
         if not rest[0].is_one:

@@ -8,7 +8,7 @@ from mcc.contracts.permission import Effects, LayerName, Mode, SavedRule, Why, W
 from mcc.permission.commands import commands_in
 from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
-from mcc.permission.simple_commands import Command
+from mcc.permission.simple_commands import SimpleCommand
 from mcc.rules.errors import Fault
 from mcc.rules.kinds import JsonCopy, Partial
 
@@ -48,7 +48,7 @@ class _Part:
     """The part of a call that is judged by itself: one simple command of a shell call, or all of another call."""
 
     values: Mapping[str, Any]
-    command: Command | None = None
+    command: SimpleCommand | None = None
 
     @property
     def plain(self) -> bool:
@@ -95,8 +95,8 @@ def _parts(request: PermissionRequest) -> Iterator[_Part]:
         yield _Part({**values, "argv": [], "parts": 0})
         return
     text = args.get("command")
-    commands = commands_in(text) if isinstance(text, str) else (Command((), False, False, "it is no text"),)
-    for command in commands or (Command(),):
+    commands = commands_in(text) if isinstance(text, str) else (SimpleCommand((), False, False, "it is no text"),)
+    for command in commands or (SimpleCommand(),):
         argv = list(command.argv) if command.whole else Partial(command.argv)
         yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
 
@@ -142,12 +142,12 @@ def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
     return grant.when is None or Facts(part.values).holds(grant.when) is True
 
 
-def _denied(request: PermissionRequest, why: Why, command: Command | None) -> str:
+def _denied(request: PermissionRequest, why: Why, command: SimpleCommand | None) -> str:
     message = _sentence(why.message)
     return f"Denied{_because_of(command)}: {_rule(request, why)}.{message}{_unclear(command)} {_INSTEAD}"
 
 
-def _needs_approval(request: PermissionRequest, why: Why, command: Command | None) -> str:
+def _needs_approval(request: PermissionRequest, why: Why, command: SimpleCommand | None) -> str:
     message = _sentence(why.message)
     return (
         f"Denied{_because_of(command)}: a person would have to allow it, and nobody is asked in this order "
@@ -179,12 +179,12 @@ _REMEDIES = {
 _SHOWN = 200
 
 
-def _because_of(command: Command | None) -> str:
+def _because_of(command: SimpleCommand | None) -> str:
     words = " ".join(command.argv)[: _SHOWN + 1] if command is not None else ""
     return f" because of `{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}…'}`" if words else ""
 
 
-def _unclear(command: Command | None) -> str:
+def _unclear(command: SimpleCommand | None) -> str:
     if command is None or (command.plain and command.whole):
         return ""
     if command.whole:

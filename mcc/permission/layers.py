@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from mcc.contracts.permission import Effects, LayerName, Mode, Permission, PermissionRule, Why, Word
 from mcc.contracts.tool_groups import TOOL_GROUPS
-from mcc.rules.errors import Exhausted, Fault, RuleError
+from mcc.rules.errors import ExpressionError, Fault, StepsExhausted
 from mcc.rules.expression import Expression
 from mcc.rules.kinds import Shape, list_shape, text_shape
 from mcc.rules.patterns import Pattern
@@ -42,7 +42,7 @@ NAMES: Mapping[str, Shape] = {
 
 @functools.lru_cache(maxsize=KEPT)
 def condition(cel: str) -> Expression:
-    """The compiled condition. Raises `RuleError`. The first call in a process loads the grammar (about 0.3 s)."""
+    """The compiled condition. Raises `ExpressionError`. The first call in a process loads the grammar (about 0.3 s)."""
     return rule_expression(cel, NAMES)
 
 
@@ -62,11 +62,11 @@ class Facts:
         try:
             made = condition(cel)
             frame = made.frame(self.values, self.steps)
-        except (RuleError, KeyError, RecursionError):
+        except (ExpressionError, KeyError, RecursionError):
             return None
         try:
             found = made.value(frame)
-        except (Fault, Exhausted, RecursionError):
+        except (Fault, StepsExhausted, RecursionError):
             found = None
         self.steps = max(0, frame.steps)
         return found if found is True or found is False else None
@@ -93,7 +93,7 @@ class Layer:
         for rules in self.permission.values():
             for rule in () if isinstance(rules, str) else rules:
                 if rule.when is not None:
-                    with suppress(RuleError):
+                    with suppress(ExpressionError):
                         condition(rule.when)
 
     def decide(self, tool: str, group: str, facts: Facts) -> Decision | None:

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from mcc.permission.shell_programs import Program
+from mcc.permission.shell_programs import ShellProgram
 from mcc.permission.shell_words import HOLE, Word
 
 
 @dataclass(slots=True)
-class Options:
+class ProgramOptions:
     """`seen` are the options by letter or long name, with their values; `rest` the words after them. `is_doubtful`: a
     word that only a shell could expand was taken for the first of those, and may be an option."""
 
@@ -20,7 +20,7 @@ class Options:
         return [word for name in names for word in self.seen.get(name, ())]
 
 
-def options_of(words: Sequence[Word], program: Program, *, plus: bool = False) -> Options | None:
+def options_of(words: Sequence[Word], program: ShellProgram, *, plus: bool = False) -> ProgramOptions | None:
     """The options after the first word; None where one is not in the table, or comes from elsewhere.
 
     `plus`: options may begin with a plus sign too, and long ones with a single dash, as in shells.
@@ -29,15 +29,15 @@ def options_of(words: Sequence[Word], program: Program, *, plus: bool = False) -
 
 
 class _Taking:
-    def __init__(self, words: Sequence[Word], program: Program, plus: bool) -> None:
+    def __init__(self, words: Sequence[Word], program: ShellProgram, plus: bool) -> None:
         self._words = words
         self._program = program
         self._plus = plus
         self._at = 1
-        self._options = Options()
+        self._options = ProgramOptions()
         self._operands: list[Word] = []
 
-    def taken(self) -> Options | None:
+    def taken(self) -> ProgramOptions | None:
         options, program = self._options, self._program
         while self._at < len(self._words):
             word = self._words[self._at]

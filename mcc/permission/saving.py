@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.permission import SavedRule
-from mcc.permission.simple_commands import Command
+from mcc.permission.simple_commands import SimpleCommand
 
 LONGEST = 2_000
 """Most characters of a condition; nobody would read a longer one, so nothing is saved then."""
@@ -21,7 +21,7 @@ _WHOLE_TEXTS = frozenset({"path", "source", "target", "url", "query", "pattern",
 """Arguments that the rule compares as a whole, even where they contain blanks."""
 
 
-def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command]) -> SavedRule | None:
+def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[SimpleCommand]) -> SavedRule | None:
     """The rule for calls like this one; `commands` are the simple commands of a shell call that need an approval.
 
     None where no rule covers such calls without covering much more.
@@ -39,7 +39,7 @@ def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command
     return SavedRule(key=tool, when=when or None)
 
 
-def _like(command: Command) -> str:
+def _like(command: SimpleCommand) -> str:
     """Covers all commands of a program that only builds and tests, or of the same verb; else only this command."""
     argv = command.argv
     name = argv[0] if argv else ""

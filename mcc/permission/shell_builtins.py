@@ -4,13 +4,13 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcc.permission.program_options import Options, options_of
-from mcc.permission.shell_programs import Program
+from mcc.permission.program_options import ProgramOptions, options_of
+from mcc.permission.shell_programs import ShellProgram
 from mcc.permission.shell_words import HOLE, Word
-from mcc.permission.simple_commands import Command, Inner, Reading, is_name, unknown, within
+from mcc.permission.simple_commands import CommandReading, Inner, SimpleCommand, is_name, unknown, within
 
-_MAPFILE = Program("t", "dnOsuCc")
-_COMPGEN = Program("abcdefgjksuvprDEI", "oAGWFCXPSV")
+_MAPFILE = ShellProgram("t", "dnOsuCc")
+_COMPGEN = ShellProgram("abcdefgjksuvprDEI", "oAGWFCXPSV")
 
 
 def is_input(word: Word) -> bool:
@@ -20,7 +20,7 @@ def is_input(word: Word) -> bool:
     return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
 
 
-def assigned_commands(name: str, value: str, word: Word, reading: Reading, level: int) -> list[Command]:
+def assigned_commands(name: str, value: str, word: Word, reading: CommandReading, level: int) -> list[SimpleCommand]:
     """What is run because a variable gets this value."""
     if name in ("PS0", "PS1", "PS2", "PS4"):
         reading.prompts = True
@@ -46,10 +46,10 @@ class Builtin:
 
     name: str
     words: Sequence[Word]
-    reading: Reading
+    reading: CommandReading
     level: int
 
-    def text(self, words: Sequence[Word], more: str = "") -> list[Command]:
+    def text(self, words: Sequence[Word], more: str = "") -> list[SimpleCommand]:
         """The commands in the text that the words are, joined by blanks."""
         if not all(word.is_known or (word.is_safe and word.is_one) for word in words):
             return [unknown(f"{self.name} runs a text that only a shell could expand")]
@@ -57,14 +57,14 @@ class Builtin:
         text = " ".join(word.text for word in words) + more
         return within(self.reading.read(text, self.level + 1), f"{self.name} runs it")
 
-    def evaluated(self, words: Sequence[Word]) -> list[Command]:
+    def evaluated(self, words: Sequence[Word]) -> list[SimpleCommand]:
         found = [one for word in words for one in self.reading.evaluated(word.text, self.level)]
         return within(found, f"{self.name} may run what stands in brackets")
 
-    def options(self, program: Program) -> Options | None:
+    def options(self, program: ShellProgram) -> ProgramOptions | None:
         return options_of(self.words, program)
 
-    def runs(self, commands: list[Command]) -> Inner:
+    def runs(self, commands: list[SimpleCommand]) -> Inner:
         return Inner(commands, f"{self.name} runs other commands")
 
     def eval(self) -> Inner:
@@ -85,7 +85,7 @@ class Builtin:
         return self.runs([])
 
     def alias(self) -> Inner:
-        found: list[Command] = []
+        found: list[SimpleCommand] = []
         for word in self.words[1:]:
             name, is_set, value = word.text.partition("=")
             if HOLE in word.text and not word.is_safe:
@@ -141,7 +141,7 @@ class Builtin:
 
     def declare(self) -> Inner:
         """`declare` and its like set variables, some to what they calculate (-i) or to names of others (-n)."""
-        found: list[Command] = []
+        found: list[SimpleCommand] = []
         variables, is_set_up = self.reading.variables, True
         for word in self.words[1:]:
             text = word.text

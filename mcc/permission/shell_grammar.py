@@ -7,7 +7,7 @@ from mcc.permission.inner_commands import inner_commands
 from mcc.permission.shell_builtins import assigned_commands
 from mcc.permission.shell_text import NAMED, Unclear, Undecided, is_assignment
 from mcc.permission.shell_words import Word
-from mcc.permission.simple_commands import Command, unknown, within
+from mcc.permission.simple_commands import SimpleCommand, unknown, within
 
 _SKIPPED = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "while", "until"})
 _MARKS = frozenset("!{}")
@@ -353,4 +353,4 @@ class Parser(CommandText):
         why = why or next((word.why for word in words if word.why), "") or inner.why
         if argv or why or not whole:
             self.found += inner.commands
-            self.found.append(Command(argv, whole, not why, why))
+            self.found.append(SimpleCommand(argv, whole, not why, why))

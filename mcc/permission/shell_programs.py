@@ -12,7 +12,7 @@ Follows = Literal["command", "text", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ShellProgram:
     """`flags`, `values` and `attached` are letters of options without a value, with one, and with one only in the same
     word. `long` are long options: `name` without a value, `name=` with one, `name?` with one only in the same word.
 
@@ -59,7 +59,7 @@ def _names(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-_SETARCH = Program(
+_SETARCH = ShellProgram(
     flags="BFILRSTXZv3h",
     long="32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts "
     "read-implies-exec mmap-page-zero 3gb 4gb uname-2.6 verbose list" + _HELP,
@@ -68,8 +68,8 @@ _SETARCH = Program(
 )
 _NAMESPACES = "mount? uts? ipc? net? pid? user? cgroup? time?"
 
-PROGRAMS: Mapping[str, Program] = {
-    "env": Program(
+PROGRAMS: Mapping[str, ShellProgram] = {
+    "env": ShellProgram(
         "i0v",
         "uCS",
         long="ignore-environment null unset= chdir= split-string= block-signal? default-signal? ignore-signal? "
@@ -77,20 +77,22 @@ PROGRAMS: Mapping[str, Program] = {
         assigns=True,
         ends=_ENDS,
     ),
-    "command": Program("pvV", ends=_names("v", "V")),
-    "builtin": Program(),
-    "exec": Program("cl", "a"),
-    "noglob": Program(),
-    "nocorrect": Program(),
-    "nohup": Program(long=_HELP, ends=_ENDS),
-    "nice": Program("", "n", long="adjustment=" + _HELP, numbers=True, ends=_ENDS),
-    "ionice": Program("t", "cnpPu", long="class= classdata= pid= pgid= uid= ignore" + _HELP, ends=_ENDS | {"p", "pid"}),
-    "timeout": Program(
+    "command": ShellProgram("pvV", ends=_names("v", "V")),
+    "builtin": ShellProgram(),
+    "exec": ShellProgram("cl", "a"),
+    "noglob": ShellProgram(),
+    "nocorrect": ShellProgram(),
+    "nohup": ShellProgram(long=_HELP, ends=_ENDS),
+    "nice": ShellProgram("", "n", long="adjustment=" + _HELP, numbers=True, ends=_ENDS),
+    "ionice": ShellProgram(
+        "t", "cnpPu", long="class= classdata= pid= pgid= uid= ignore" + _HELP, ends=_ENDS | {"p", "pid"}
+    ),
+    "timeout": ShellProgram(
         "vfp", "ks", long="kill-after= signal= foreground preserve-status verbose" + _HELP, operands=1, ends=_ENDS
     ),
-    "stdbuf": Program("", "ioe", long="input= output= error=" + _HELP, ends=_ENDS),
-    "setsid": Program("cfwhV", long="ctty fork wait" + _HELP, ends=_ENDS | {"h", "V"}),
-    "sudo": Program(
+    "stdbuf": ShellProgram("", "ioe", long="input= output= error=" + _HELP, ends=_ENDS),
+    "setsid": ShellProgram("cfwhV", long="ctty fork wait" + _HELP, ends=_ENDS | {"h", "V"}),
+    "sudo": ShellProgram(
         "ABbEHKklNnPSVvie s",
         "CDghpRrTtUu",
         long="askpass bell background close-from= preserve-env? chdir= edit group= set-home host= login list "
@@ -100,8 +102,8 @@ PROGRAMS: Mapping[str, Program] = {
         shells=_names("i", "s", "login", "shell"),
         ends=_ENDS | {"e", "l", "v", "K", "V", "edit", "list", "validate", "remove-timestamp"},
     ),
-    "doas": Program("Lns", "Cu", shells=_names("s"), ends=_names("C", "L")),
-    "su": Program(
+    "doas": ShellProgram("Lns", "Cu", shells=_names("s"), ends=_names("C", "L")),
+    "su": ShellProgram(
         "lmpPfhV-",
         "cCgGsw",
         long="login command= session-command= fast group= supp-group= preserve-environment pty shell= "
@@ -112,7 +114,7 @@ PROGRAMS: Mapping[str, Program] = {
         text=_names("c", "C", "command", "session-command"),
         ends=_ENDS,
     ),
-    "runuser": Program(
+    "runuser": ShellProgram(
         "lmpPfhV-",
         "cCgGswu",
         long="login command= session-command= fast group= supp-group= preserve-environment pty shell= user= "
@@ -123,31 +125,31 @@ PROGRAMS: Mapping[str, Program] = {
         text=_names("c", "C", "command", "session-command"),
         ends=_ENDS,
     ),
-    "pkexec": Program(long="user= disable-internal-agent keep-cwd" + _HELP, ends=_ENDS, alone="shell"),
-    "gosu": Program(operands=1),
-    "su-exec": Program(operands=1),
-    "sg": Program(operands=1, follows="text", alone="shell"),
-    "choom": Program("Vh", "np", long="adjust= pid=" + _HELP, ends=_ENDS | {"p", "pid"}),
-    "uclampset": Program(
+    "pkexec": ShellProgram(long="user= disable-internal-agent keep-cwd" + _HELP, ends=_ENDS, alone="shell"),
+    "gosu": ShellProgram(operands=1),
+    "su-exec": ShellProgram(operands=1),
+    "sg": ShellProgram(operands=1, follows="text", alone="shell"),
+    "choom": ShellProgram("Vh", "np", long="adjust= pid=" + _HELP, ends=_ENDS | {"p", "pid"}),
+    "uclampset": ShellProgram(
         "asRvhV", "mMp", long="all-tasks system reset-on-fork verbose pid= max= util-min= util-max=" + _HELP, ends=_ENDS
     ),
-    "runcon": Program("c", "utrl", long="compute type= user= role= range=" + _HELP, operands=1, ends=_ENDS),
-    "ssh-agent": Program("csDdkT", "aEOPt", ends=_names("k")),
-    "chroot": Program(long="groups= userspec= skip-chdir" + _HELP, operands=1, alone="shell", ends=_ENDS),
-    "fakeroot": Program("huv", "lsibc", long="lib= faked= unknown-is-real" + _HELP, ends=_ENDS, alone="shell"),
-    "eatmydata": Program(),
-    "dbus-run-session": Program(long="config-file= dbus-daemon=" + _HELP, ends=_ENDS),
-    "xvfb-run": Program(
+    "runcon": ShellProgram("c", "utrl", long="compute type= user= role= range=" + _HELP, operands=1, ends=_ENDS),
+    "ssh-agent": ShellProgram("csDdkT", "aEOPt", ends=_names("k")),
+    "chroot": ShellProgram(long="groups= userspec= skip-chdir" + _HELP, operands=1, alone="shell", ends=_ENDS),
+    "fakeroot": ShellProgram("huv", "lsibc", long="lib= faked= unknown-is-real" + _HELP, ends=_ENDS, alone="shell"),
+    "eatmydata": ShellProgram(),
+    "dbus-run-session": ShellProgram(long="config-file= dbus-daemon=" + _HELP, ends=_ENDS),
+    "xvfb-run": ShellProgram(
         "alh",
         "efnpsw",
         long="auto-servernum listen-tcp error-file= auth-file= server-num= xauth-protocol= server-args= wait= help",
         ends=_ENDS,
     ),
-    "unbuffer": Program("p"),
-    "faketime": Program("fm", "p", long="exclude-monotonic date-prog" + _HELP, operands=1, ends=_ENDS),
-    "tini": Program("svwgh", "pe", ends=_names("h")),
-    "dumb-init": Program("cv", "r", long="single-child rewrite= verbose" + _HELP, ends=_ENDS),
-    "unshare": Program(
+    "unbuffer": ShellProgram("p"),
+    "faketime": ShellProgram("fm", "p", long="exclude-monotonic date-prog" + _HELP, operands=1, ends=_ENDS),
+    "tini": ShellProgram("svwgh", "pe", ends=_names("h")),
+    "dumb-init": ShellProgram("cv", "r", long="single-child rewrite= verbose" + _HELP, ends=_ENDS),
+    "unshare": ShellProgram(
         "fcrhV",
         "RwSG",
         "muinpUCT",
@@ -157,7 +159,7 @@ PROGRAMS: Mapping[str, Program] = {
         alone="shell",
         ends=_ENDS,
     ),
-    "nsenter": Program(
+    "nsenter": ShellProgram(
         "aFZhV",
         "tSG",
         "muinpCTUrw",
@@ -166,7 +168,7 @@ PROGRAMS: Mapping[str, Program] = {
         alone="shell",
         ends=_ENDS,
     ),
-    "strace": Program(
+    "strace": ShellProgram(
         "cCdfFhiknNqrtTvVwxyYzZD",
         "abeEIoOpPsSuUX",
         long="columns= detach-on= trace= abbrev= verbose= raw= signal= status= read= write= fault= inject= kvm= env= "
@@ -177,10 +179,10 @@ PROGRAMS: Mapping[str, Program] = {
         "successful-only failed-only daemonize? interruptible= debug seccomp-bpf tips? argv0=" + _HELP,
         ends=_ENDS,
     ),
-    "ltrace": Program("bcCfhiLrSttTVx", "aAeFlnopsuxX", ends=_names("h", "V")),
+    "ltrace": ShellProgram("bcCfhiLrSttTVx", "aAeFlnopsuxX", ends=_names("h", "V")),
     "setarch": _SETARCH,
     **dict.fromkeys(("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64", "uname26", "arm64"), _SETARCH),
-    "chrt": Program(
+    "chrt": ShellProgram(
         "bdfiorRamvh",
         "TPD",
         long="batch deadline fifo idle other rr reset-on-fork sched-runtime= sched-period= sched-deadline= all-tasks "
@@ -188,8 +190,8 @@ PROGRAMS: Mapping[str, Program] = {
         operands=1,
         ends=_ENDS | {"m", "max"},
     ),
-    "taskset": Program("ach", long="all-tasks cpu-list" + _HELP, operands=1, ends=_ENDS),
-    "prlimit": Program(
+    "taskset": ShellProgram("ach", long="all-tasks cpu-list" + _HELP, operands=1, ends=_ENDS),
+    "prlimit": ShellProgram(
         "vh",
         "op",
         "cdefilmnqrstuvxy",
@@ -197,14 +199,14 @@ PROGRAMS: Mapping[str, Program] = {
         "msgqueue? rtprio? stack? cpu? nproc? as? locks? rttime?" + _HELP,
         ends=_ENDS | {"p", "pid"},
     ),
-    "setpriv": Program(
+    "setpriv": ShellProgram(
         "d",
         long="dump no-new-privs nnp ambient-caps= inh-caps= bounding-set= ruid= euid= reuid= rgid= egid= regid= "
         "clear-groups keep-groups init-groups groups= securebits= pdeathsig= selinux-label= apparmor-profile= "
         "reset-env" + _HELP,
         ends=_ENDS | {"d", "dump"},
     ),
-    "flock": Program(
+    "flock": ShellProgram(
         "sxeunoFhV",
         "wEc",
         long="shared exclusive unlock nonblock nb timeout= wait= conflict-exit-code= close no-fork verbose command="
@@ -213,7 +215,7 @@ PROGRAMS: Mapping[str, Program] = {
         text=_names("c", "command"),
         ends=_ENDS,
     ),
-    "script": Program(
+    "script": ShellProgram(
         "aefqhV",
         "cEIOBTmo",
         "t",
@@ -225,7 +227,7 @@ PROGRAMS: Mapping[str, Program] = {
         text=_names("c", "command"),
         ends=_ENDS,
     ),
-    "watch": Program(
+    "watch": ShellProgram(
         "bcegprtwxhv",
         "nq",
         "d",
@@ -234,8 +236,8 @@ PROGRAMS: Mapping[str, Program] = {
         follows="text",
         ends=_ENDS,
     ),
-    "time": Program("apvqhV", "of", long="append output= format= portability verbose quiet" + _HELP, ends=_ENDS),
-    "ssh": Program(
+    "time": ShellProgram("apvqhV", "of", long="append output= format= portability verbose quiet" + _HELP, ends=_ENDS),
+    "ssh": ShellProgram(
         "46AaCfGgKkMNnqsTtVvXxYy",
         "BbcDEeFIiJLlmOoPpQRSWw",
         operands=1,
@@ -243,7 +245,7 @@ PROGRAMS: Mapping[str, Program] = {
         anywhere=False,
         ends=_names("V", "G", "N", "Q", "O"),
     ),
-    "xargs": Program(
+    "xargs": ShellProgram(
         "0oprtx",
         "adEILnPs",
         "eil",
@@ -251,7 +253,7 @@ PROGRAMS: Mapping[str, Program] = {
         "no-run-if-empty max-chars= show-limits verbose exit process-slot-var=" + _HELP,
         ends=_ENDS,
     ),
-    "parallel": Program(
+    "parallel": ShellProgram(
         "0kmqrtuvX",
         "aCdEIjLnNPsS",
         long="null arg-file= jobs= max-procs= keep-order ungroup line-buffer lb linebuffer group tag bar progress eta "
@@ -261,24 +263,24 @@ PROGRAMS: Mapping[str, Program] = {
         "no-notice bg fg semaphore id= header= number-of-cores number-of-cpus" + _HELP,
         ends=_ENDS | {"number-of-cores", "number-of-cpus"},
     ),
-    "busybox": Program(long="list list-full install" + _HELP, ends=_ENDS | {"list", "list-full", "install"}),
-    "toybox": Program(long="long" + _HELP, ends=_ENDS | {"long"}),
-    "jobs": Program("lnprsx", ends=_names("l", "n", "p", "r", "s")),
+    "busybox": ShellProgram(long="list list-full install" + _HELP, ends=_ENDS | {"list", "list-full", "install"}),
+    "toybox": ShellProgram(long="long" + _HELP, ends=_ENDS | {"long"}),
+    "jobs": ShellProgram("lnprsx", ends=_names("l", "n", "p", "r", "s")),
 }
 """By the name of the program. `exec`, `command`, `builtin`, `jobs`: builtins of shells."""
 
-_BASH = Program(
+_BASH = ShellProgram(
     "abefhkmnptuvxBCEHPTcilrsD",
     "oO",
     long="debug debugger dump-po-strings dump-strings init-file= rcfile= login noediting noprofile norc posix "
     "pretty-print restricted verbose wordexp protected" + _HELP,
     ends=_ENDS,
 )
-_SH = Program("abCefhIiLlmnpstuVvxEc", "o", long="login posix" + _HELP, ends=_ENDS)
-_KSH = Program("abCefhiklmnprstuvxDEGPXc", "oR", long=_HELP, ends=_ENDS)
-_ZSH = Program("abcdefghiklmnpqrstuvwxyCDEFGHIJKLMNOPQRSTUVWXYZ", "o", long="emulate=" + _HELP, ends=_ENDS)
+_SH = ShellProgram("abCefhIiLlmnpstuVvxEc", "o", long="login posix" + _HELP, ends=_ENDS)
+_KSH = ShellProgram("abCefhiklmnprstuvxDEGPXc", "oR", long=_HELP, ends=_ENDS)
+_ZSH = ShellProgram("abcdefghiklmnpqrstuvwxyCDEFGHIJKLMNOPQRSTUVWXYZ", "o", long="emulate=" + _HELP, ends=_ENDS)
 
-SHELLS: Mapping[str, Program] = {
+SHELLS: Mapping[str, ShellProgram] = {
     **dict.fromkeys(("bash", "rbash"), _BASH),
     **dict.fromkeys(("sh", "dash", "ash"), _SH),
     **dict.fromkeys(("ksh", "ksh93", "mksh", "lksh", "oksh", "pdksh", "yash", "rksh"), _KSH),

@@ -43,7 +43,7 @@ class Word:
         self.why = self.why or why
 
 
-class Reader(ShellText):
+class WordReader(ShellText):
     """Reads words; the parser of commands extends it."""
 
     def enter(self) -> None:

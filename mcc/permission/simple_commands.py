@@ -39,7 +39,7 @@ _EXPAND = ("$(", "`", "${", "$[")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SimpleCommand:
     """One simple command: its words, with quotes and escapes resolved.
 
     `whole` False: only the first words are known, the others, or the command itself where there are none, come from
@@ -56,16 +56,16 @@ class Command:
 class Inner:
     """The commands that a command runs, and why it is not plain, "" where it is."""
 
-    commands: list[Command] = field(default_factory=list)
+    commands: list[SimpleCommand] = field(default_factory=list)
     why: str = ""
 
 
-def unknown(why: str) -> Command:
+def unknown(why: str) -> SimpleCommand:
     """A command of which no word is known."""
-    return Command((), False, False, why)
+    return SimpleCommand((), False, False, why)
 
 
-def within(found: list[Command], why: str) -> list[Command]:
+def within(found: list[SimpleCommand], why: str) -> list[SimpleCommand]:
     """The commands that another one runs: they are not plain."""
     return [replace(one, plain=False, why=one.why or why) for one in found]
 
@@ -99,7 +99,7 @@ class Variables:
         else:
             self.other.add(name)
 
-    def is_harmless_output(self, command: Command) -> bool:
+    def is_harmless_output(self, command: SimpleCommand) -> bool:
         """Whether what the command prints has no character that means something to a shell."""
         if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
             return False
@@ -134,7 +134,7 @@ class Variables:
         return ""
 
 
-class Reading:
+class CommandReading:
     """One command text with all texts nested in it; `characters` bounds their total length."""
 
     def __init__(self, characters: int) -> None:
@@ -152,7 +152,7 @@ class Reading:
         self.runs_files = False
         self.literals: list[str] = []
 
-    def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[Command]:
+    def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[SimpleCommand]:
         """The commands in a text; `expands`: those in the substitutions of a text that a shell expands."""
         raise NotImplementedError
 
@@ -192,14 +192,14 @@ class Reading:
         if any(one in text for one in _EXPAND):
             self.literals.append(text)
 
-    def evaluated(self, text: str, level: int) -> list[Command]:
+    def evaluated(self, text: str, level: int) -> list[SimpleCommand]:
         """The commands in the substitutions of a literal text that the shell evaluates."""
         joined = text.replace("\\\n", "")
         return self.read(joined, level + 1, expands=True) if any(one in joined for one in _EXPAND) else []
 
-    def at_end(self) -> list[Command]:
+    def at_end(self) -> list[SimpleCommand]:
         """What the whole text tells beyond its single commands."""
-        found: list[Command] = []
+        found: list[SimpleCommand] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
         if self.calculates or self.prompts:
             for text in dict.fromkeys(self.literals):

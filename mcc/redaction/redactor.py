@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from mcc.contracts.shape import to_json
-from mcc.redaction.secrets import Part, compiled, either, forms, sequence
+from mcc.redaction.secrets import SecretPattern, compiled, either, forms, sequence
 
 MARK = "[redacted]"
 
@@ -76,7 +76,7 @@ class _Matcher:
     def _begun(self) -> Any:
         return compiled(b"%b\\z" % self._any(None).begun)
 
-    def _any(self, parts: int | None) -> Part:
+    def _any(self, parts: int | None) -> SecretPattern:
         return either(*(sequence(*form[:parts]) for form in self._forms))
 
 

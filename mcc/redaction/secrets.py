@@ -144,43 +144,43 @@ MOST_BYTES = 16 << 20
 """Memory limit of an automaton. It needs little of that unless it must distinguish very many beginnings."""
 
 
-class Part(NamedTuple):
+class SecretPattern(NamedTuple):
     """Two regular expressions: `whole` matches complete byte sequences, `begun` every non-empty prefix of one."""
 
     whole: bytes
     begun: bytes
 
 
-def byte(*either: int) -> Part:
+def byte(*either: int) -> SecretPattern:
     """Any one of these byte values."""
     expression = b"[%b]" % b"".join(b"\\x%02x" % one for one in sorted(set(either)))
-    return Part(expression, expression)
+    return SecretPattern(expression, expression)
 
 
-def literal(text: bytes) -> Part:
+def literal(text: bytes) -> SecretPattern:
     return sequence(*map(byte, text))
 
 
-def sequence(*parts: Part) -> Part:
+def sequence(*parts: SecretPattern) -> SecretPattern:
     """The parts in succession."""
     *before, last = parts
     begun = b"".join(b"(?:%b|%b" % (part.begun, part.whole) for part in before)
-    return Part(b"".join(part.whole for part in parts), begun + last.begun + b")" * len(before))
+    return SecretPattern(b"".join(part.whole for part in parts), begun + last.begun + b")" * len(before))
 
 
-def either(*parts: Part) -> Part:
-    return Part(
+def either(*parts: SecretPattern) -> SecretPattern:
+    return SecretPattern(
         b"(?:%b)" % b"|".join(part.whole for part in parts), b"(?:%b)" % b"|".join(part.begun for part in parts)
     )
 
 
-def optional(part: Part) -> Part:
-    return Part(b"(?:%b)?" % part.whole, part.begun)
+def optional(part: SecretPattern) -> SecretPattern:
+    return SecretPattern(b"(?:%b)?" % part.whole, part.begun)
 
 
-def repeated(one: Part, least: int, most: int) -> Part:
+def repeated(one: SecretPattern, least: int, most: int) -> SecretPattern:
     """A one-byte part, `least` to `most` times."""
-    return Part(b"%b{%d,%d}" % (one.whole, least, most), b"%b{1,%d}" % (one.whole, most))
+    return SecretPattern(b"%b{%d,%d}" % (one.whole, least, most), b"%b{1,%d}" % (one.whole, most))
 
 
 def compiled(expression: bytes) -> "re2._Regexp":
@@ -206,7 +206,7 @@ _DIGITS = {
 _BACKSLASHES = repeated(byte(BACKSLASH), 1, 4)
 """JSON inside JSON doubles each backslash."""
 
-_PERCENTS = Part(b"%(?:25){0,2}", b"%(?:2|25|252|2525)?")
+_PERCENTS = SecretPattern(b"%(?:25){0,2}", b"%(?:2|25|252|2525)?")
 """A percent sign, which may itself be percent-encoded once or twice."""
 
 _UNICODE = sequence(_BACKSLASHES, byte(*b"uU"))
@@ -214,7 +214,7 @@ _ESCAPE = sequence(_BACKSLASHES, either(byte(*b"xX"), sequence(byte(*b"uU"), lit
 _NEW_LINE = either(
     sequence(optional(byte(*b"\r")), byte(*b"\n")), sequence(optional(literal(b"\\r")), byte(BACKSLASH), byte(*b"n"))
 )
-_INDENT = Part(b"[ \\t]*", b"[ \\t]+")
+_INDENT = SecretPattern(b"[ \\t]*", b"[ \\t]+")
 _INVISIBLE = either(*(literal(one.encode()) for one in "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _WRAP = optional(either(sequence(_NEW_LINE, _INDENT), _INVISIBLE))
 """What may stand between two characters: a line break with indentation (as in a YAML block), or an invisible character
@@ -223,7 +223,7 @@ _WRAP = optional(either(sequence(_NEW_LINE, _INDENT), _INVISIBLE))
 _BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE, _INVISIBLE))
 
 
-def forms(secret: str) -> Iterator[Sequence[Part]]:
+def forms(secret: str) -> Iterator[Sequence[SecretPattern]]:
     """The encoded forms of a secret, each as a sequence of parts (one per character, byte or base64 digit)."""
     raw = secret.encode("utf-8", "surrogatepass")
     yield _joined([_character(one) for one in secret], _WRAP)
@@ -234,7 +234,7 @@ def forms(secret: str) -> Iterator[Sequence[Part]]:
     yield _joined([literal(one.encode("utf-8", "surrogatepass")) for one in reversed(secret)], _WRAP)
 
 
-def _character(one: str) -> Part:
+def _character(one: str) -> SecretPattern:
     raw = one.encode("utf-8", "surrogatepass")
     if len(raw) == 1:
         ways = [literal(raw), sequence(either(_PERCENTS, _ESCAPE), _hex(raw[0]))]
@@ -251,12 +251,12 @@ def _character(one: str) -> Part:
     return either(*ways)
 
 
-def _hex(value: int) -> Part:
+def _hex(value: int) -> SecretPattern:
     low, high = b"%02x" % value, b"%02X" % value
     return sequence(byte(low[0], high[0]), byte(low[1], high[1]))
 
 
-def _in_base64(raw: bytes, before: int) -> Iterator[Part]:
+def _in_base64(raw: bytes, before: int) -> Iterator[SecretPattern]:
     """The base64 digits of `raw` when `before` bytes (0 to 2) precede it in its group of three bytes.
 
     Leaves out digits at the edges that also encode bits of neighbouring bytes, except (optionally) one before padding.
@@ -269,5 +269,5 @@ def _in_base64(raw: bytes, before: int) -> Iterator[Part]:
         yield optional(sequence(_DIGITS.get(encoded[last]) or byte(encoded[last]), *[byte(*b"=")] * padded))
 
 
-def _joined(parts: Sequence[Part], between: Part) -> Sequence[Part]:
+def _joined(parts: Sequence[SecretPattern], between: SecretPattern) -> Sequence[SecretPattern]:
     return [parts[0], *(sequence(between, part) for part in parts[1:])]

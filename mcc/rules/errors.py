@@ -1,11 +1,11 @@
 """Errors of rules and schemas, the step budget of an evaluation, and the search for similar names.
 
 ValueError
-├── RuleError      a CEL expression that cannot be used
-└── SchemaError    a JSON Schema that cannot be used
+├── ExpressionError  a CEL expression that cannot be used
+└── SchemaError      a JSON Schema that cannot be used
 Exception
-├── Fault          an expression has no value
-└── Exhausted      a round of checks has used up its steps
+├── Fault            an expression has no value
+└── StepsExhausted   a round of checks has used up its steps
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     return f' (did you mean "{close[0]}"?)' if (close := close_matches(word, sorted(names))) else ""
 
 
-class RuleError(ValueError):
+class ExpressionError(ValueError):
     """A CEL expression that cannot be used; `sentence` says what is wrong and what to do.
 
     `line` and `column` count from 1 and `offset` from 0 within the expression; all are None when the error concerns the
@@ -133,7 +133,7 @@ class MissingKey(Fault):
         return f"; there is: {shown}" if shown else "; the object is empty"
 
 
-class Exhausted(Exception):
+class StepsExhausted(Exception):
     """This round of checks has used up its steps. Not a `Fault`, because no operator may pass over it."""
 
 
@@ -154,4 +154,4 @@ class Frame:
     def spend(self, steps: int) -> None:
         self.steps -= steps
         if self.steps < 0:
-            raise Exhausted
+            raise StepsExhausted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcc.rules import node as nodes
 from mcc.rules import operators
-from mcc.rules.errors import Exhausted, Fault, Frame, RuleError, closest_name
+from mcc.rules.errors import ExpressionError, Fault, Frame, StepsExhausted, closest_name
 from mcc.rules.functions import FUNCTIONS, METHODS, Function, searcher
 from mcc.rules.kinds import (
     ANY,
@@ -26,7 +26,7 @@ from mcc.rules.kinds import (
     list_shape,
     union_shape,
 )
-from mcc.rules.node import MACROS, Macro, Node, Run
+from mcc.rules.node import MACROS, Macro, Run, SyntaxNode
 from mcc.rules.operators import negative, operation, result_kinds
 from mcc.rules.reads import READS
 from mcc.rules.syntax import arguments, error_at, inner, literal, operands, parsed, parts, source
@@ -48,6 +48,7 @@ _EQUALITY = {"eq": operators.equal, "ne": operators.unequal}
 _SYNONYMS = {"len": "size", "length": "size", "count": "size", "any": "exists", "some": "exists", "every": "all"}
 
 Scope = Mapping[str, tuple[int, Shape]]
+Mistake = ExpressionError | None
 """By variable name, the slot of its value and the shape of it."""
 
 
@@ -61,8 +62,8 @@ class Expression:
 
     text: str
     names: tuple[str, ...]
-    top: Node
-    parts: tuple[Node, ...]
+    top: SyntaxNode
+    parts: tuple[SyntaxNode, ...]
     macro_slots: int
 
     def frame(self, context: Mapping[str, Any], steps: int) -> Frame:
@@ -70,13 +71,13 @@ class Expression:
         return Frame([*(context[name] for name in self.names), *[None] * self.macro_slots], steps)
 
     def value(self, frame: Frame) -> Any:
-        """Evaluate. Raises `Fault` when there is no value, and `Exhausted` when the frame's steps are used up."""
+        """Evaluate. Raises `Fault` when there is no value, and `StepsExhausted` when the frame's steps are used up."""
         frame.spend(self.top.steps)
         return self.top.run(frame)
 
 
 def expression(text: str, variables: Mapping[str, Shape]) -> Expression:
-    """Compile `text`; it may use the names of `variables`, whose shapes are given. Raises `RuleError`."""
+    """Compile `text`; it may use the names of `variables`, whose shapes are given. Raises `ExpressionError`."""
     tree = parsed(text)
     used = {str(ident.children[0]) for ident in tree.find_data("ident")}
     called = {str(call.children[0]) for call in tree.find_data("ident_arg")} & FUNCTIONS.keys()
@@ -98,9 +99,9 @@ class _Compiler:
         self._level = 0
         self._macro_depth = 0
         self.macro_slots = 0
-        self.parts: tuple[Node, ...] = ()
+        self.parts: tuple[SyntaxNode, ...] = ()
 
-    def node(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def node(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         tree = inner(tree)
         self._level += 1
         if self._level > MAX_NESTING:
@@ -110,7 +111,7 @@ class _Compiler:
         self._level -= 1
         return made
 
-    def _folded(self, tree: "Tree[Token]", made: Node) -> Node:
+    def _folded(self, tree: "Tree[Token]", made: SyntaxNode) -> SyntaxNode:
         """Evaluate a constant node now. A fault becomes its mistake, which an `&&` or `||` around it may pass over."""
         if not made.fixed:
             return made
@@ -118,23 +119,23 @@ class _Compiler:
             value = made.run(Frame([], _FOLDING_STEPS))
         except Fault as fault:
             return made if made.mistake else replace(made, mistake=self._error(tree, str(fault)))
-        except Exhausted as error:
+        except StepsExhausted as error:
             raise self._error(tree, "this takes too many steps") from error
         # `dyn(…)` can have any type; its shape stays, so that the value is not type-checked.
         shape = made.shape if made.kinds == ANY else Shape(frozenset({type(value)}))
         return self._node(tree, lambda frame: value, shape, fixed=True)
 
-    def _literal(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _literal(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         return self._constant(tree, tree.children[0])
 
-    def _constant(self, tree: "Tree[Token]", token: Any, sign: str = "") -> Node:
+    def _constant(self, tree: "Tree[Token]", token: Any, sign: str = "") -> SyntaxNode:
         try:
             value = literal(token, sign)
         except ValueError as error:
             raise self._error(tree, f"`{self._source(tree)}` {error}") from error
         return self._node(tree, lambda frame: value, Shape(frozenset({type(value)})), fixed=True)
 
-    def _ident(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _ident(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         name = str(tree.children[0])
         if name in scope:
             slot, shape = scope[name]
@@ -146,26 +147,26 @@ class _Compiler:
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(known)}"
         raise self._error(tree, f"{name!r} is not known here; {hint}")
 
-    def _expr(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _expr(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         condition, yes, no = (self.node(part, scope) for part in parts(tree))
         run = nodes.choice(condition, yes, no)
         shape = union_shape((yes.shape, no.shape))
         return self._parent(tree, run, shape, (condition, yes, no), self._type_mistake(condition, _BOOL))
 
-    def _conditionalor(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _conditionalor(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         return self._joined(tree, scope, True)
 
-    def _conditionaland(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _conditionaland(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         return self._joined(tree, scope, False)
 
-    def _joined(self, tree: "Tree[Token]", scope: Scope, decisive: bool) -> Node:
+    def _joined(self, tree: "Tree[Token]", scope: Scope, decisive: bool) -> SyntaxNode:
         joined = tuple(self.node(part, scope) for part in operands(tree))
         mistakes = [self._type_mistake(part, _BOOL) for part in joined]
         if self._level == 1 and not decisive:
             self.parts = joined
         return self._parent(tree, nodes.joined(joined, decisive), _BOOL, joined, *mistakes)
 
-    def _relation(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _relation(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
         text, sign = self._source(tree), head.data.removeprefix("relation_")
@@ -183,7 +184,7 @@ class _Compiler:
         act = operators.ordered(_ORDER[sign]) if sign in _ORDER else _EQUALITY[sign]
         return self._parent(tree, nodes.binary(act, left, right, text), _BOOL, (left, right), mistake)
 
-    def _addition(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _addition(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
         text, kinds = self._source(tree), result_kinds(head.data, left.kinds, right.kinds)
@@ -195,7 +196,7 @@ class _Compiler:
 
     _multiplication = _addition
 
-    def _unary(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _unary(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         sign, operand = parts(tree)
         token = self._number_token(operand) if sign.data == "unary_neg" else None
         if token is not None:
@@ -216,13 +217,13 @@ class _Compiler:
         token = found.children[0] if found.data == "literal" else None
         return token if token is not None and token.type in ("INT_LIT", "FLOAT_LIT") else None
 
-    def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         owner, key = self.node(parts(tree)[0], scope), str(tree.children[1]).strip("`")
         mistake = self._key_mistake(tree, owner, key)
         run = nodes.selected(owner, key, self._source(tree))
         return self._parent(tree, run, owner.shape.key(key), (owner,), mistake)
 
-    def _key_mistake(self, tree: "Tree[Token]", owner: Node, key: str) -> RuleError | None:
+    def _key_mistake(self, tree: "Tree[Token]", owner: SyntaxNode, key: str) -> Mistake:
         """The error if `owner` can never have `key`."""
         if dict not in owner.kinds:
             hint = f"; write size({owner.text})" if _SYNONYMS.get(key) == "size" else ""
@@ -230,18 +231,17 @@ class _Compiler:
             return error_at(sentence, self._text, owner.offset)
         if not owner.shape.lacks(key):
             return None
-        names = sorted(owner.shape.names or ())
-        near = closest_name(key, names)
+        near = closest_name(key, names := sorted(owner.shape.names or ()))
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(names[:20]) or 'none'}"
         offset = getattr(tree.children[1], "start_pos", _offset(tree))
         return error_at(f"`{owner.text}` has no key {key!r}; {hint}", self._text, offset)
 
-    def _text_mistake(self, one: Node, other: Node) -> RuleError | None:
+    def _text_mistake(self, one: SyntaxNode, other: SyntaxNode) -> Mistake:
         """The error if `other` is a constant text, or a list with one, that `one` can never equal."""
         if one.shape.texts is None or not other.fixed or other.mistake is not None:
             return None
-        value = other.run(Frame([], _FOLDING_STEPS))
-        for text in value if type(value) is list else (value,):
+        texts = other.run(Frame([], _FOLDING_STEPS))
+        for text in texts if type(texts) is list else (texts,):
             if type(text) is str and one.shape.excludes(text):
                 known = sorted(one.shape.texts)
                 near = closest_name(text, known)
@@ -249,7 +249,7 @@ class _Compiler:
                 return error_at(f"`{one.text}` is never {text[:60]!r}; {hint}", self._text, other.offset)
         return None
 
-    def _member_index(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _member_index(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         owner, index = (self.node(part, scope) for part in parts(tree))
         mistake = self._type_mistake(owner, frozenset({list, dict}))
         shape = ANYTHING
@@ -259,17 +259,17 @@ class _Compiler:
             shape, mistake = owner.shape.key(key), self._key_mistake(tree, owner, key)
         return self._parent(tree, nodes.indexed(owner, index, self._source(tree)), shape, (owner, index), mistake)
 
-    def _list_lit(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _list_lit(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
         return self._parent(tree, nodes.listed(items), frozenset({list}), items)
 
-    def _map_lit(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _map_lit(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
         run = nodes.mapped(list(zip(items[0::2], items[1::2], strict=True)))
         mistakes = [self._type_mistake(key, KEYS) for key in items[0::2]]
         return self._parent(tree, run, frozenset({dict}), items, *mistakes)
 
-    def _ident_arg(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _ident_arg(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         name, given = str(tree.children[0]), arguments(tree, 1)
         if name == "has":
             return self._has(tree, given, scope)
@@ -277,7 +277,7 @@ class _Compiler:
             raise self._unknown_function(tree, name)
         return self._called(tree, FUNCTIONS[name], [self.node(one, scope) for one in given], scope)
 
-    def _member_dot_arg(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _member_dot_arg(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         name, given = str(tree.children[1]), arguments(tree, 2)
         owner = self.node(parts(tree)[0], scope)
         if name in MACROS:
@@ -286,7 +286,7 @@ class _Compiler:
             raise self._unknown_function(tree, name)
         return self._called(tree, METHODS[name], [owner, *(self.node(one, scope) for one in given)], scope)
 
-    def _has(self, tree: "Tree[Token]", given: "list[Tree[Token]]", scope: Scope) -> Node:
+    def _has(self, tree: "Tree[Token]", given: "list[Tree[Token]]", scope: Scope) -> SyntaxNode:
         if len(given) != 1 or inner(given[0]).data != "member_dot":
             raise self._error(tree, "has() takes one key, such as has(result.path)")
         member = inner(given[0])
@@ -296,7 +296,7 @@ class _Compiler:
         node = replace(node, fixed=owner.fixed, mistake=owner.mistake)
         return self._parent(tree, nodes.present(node), _BOOL, (node,))
 
-    def _called(self, tree: "Tree[Token]", function: Function, given: list[Node], scope: Scope) -> Node:
+    def _called(self, tree: "Tree[Token]", function: Function, given: list[SyntaxNode], scope: Scope) -> SyntaxNode:
         text = self._source(tree)
         most = len(function.takes)
         if not most - function.optional <= len(given) <= most:
@@ -313,14 +313,14 @@ class _Compiler:
         # Never constant, even with constant arguments: it depends on the variable `function.about`.
         return replace(made, fixed=False)
 
-    def _compile_pattern(self, tree: "Tree[Token]", pattern: Node) -> None:
+    def _compile_pattern(self, tree: "Tree[Token]", pattern: SyntaxNode) -> None:
         try:
             if isinstance(value := pattern.run(Frame([], 0)), str):
                 searcher(value)
         except Fault as fault:
             raise self._error(tree, f"`{self._source(tree)}` {fault}") from fault
 
-    def _macro(self, tree: "Tree[Token]", macro: Macro, owner: Node, given: Any, scope: Scope) -> Node:
+    def _macro(self, tree: "Tree[Token]", macro: Macro, owner: SyntaxNode, given: Any, scope: Scope) -> SyntaxNode:
         if len(given) not in macro.arguments or inner(given[0]).data != "ident":
             raise self._error(tree, f"{macro.name} is written {macro.usage}")
         if not owner.kinds & CONTAINERS:
@@ -348,17 +348,17 @@ class _Compiler:
         self.macro_slots += 1
         return self._first_macro_slot + self.macro_slots - 1
 
-    def _unsupported(self, tree: "Tree[Token]", scope: Scope) -> Node:
+    def _unsupported(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         raise self._error(tree, f"`{self._source(tree)}` is CEL that is not available here")
 
-    def _unknown_function(self, tree: "Tree[Token]", name: str) -> RuleError:
+    def _unknown_function(self, tree: "Tree[Token]", name: str) -> ExpressionError:
         available = (function.name for function in FUNCTIONS.values() if function.about in {"", *self._variables})
         known = {*available, *METHODS, *MACROS, "has"}
         near = _SYNONYMS.get(name) or closest_name(name, known)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(sorted(known))}"
         return self._error(tree, f"there is no function {name!r}; {hint}")
 
-    def _type_mistake(self, node: Node, kinds: Kinds) -> RuleError | None:
+    def _type_mistake(self, node: SyntaxNode, kinds: Kinds) -> Mistake:
         """The error if `node` can have none of the types `kinds`."""
         if node.kinds & kinds:
             return None
@@ -366,8 +366,8 @@ class _Compiler:
         return error_at(sentence, self._text, node.offset)
 
     def _parent(
-        self, tree: "Tree[Token]", run: Run, known: Shape | Kinds, children: Sequence[Node], *mistakes: RuleError | None
-    ) -> Node:
+        self, tree: "Tree[Token]", run: Run, known: Shape | Kinds, children: Sequence[SyntaxNode], *mistakes: Mistake
+    ) -> SyntaxNode:
         """A node with these children. Raises the first mistake, except in a constant node, which carries it along."""
         steps = 1 + sum(child.steps for child in children)
         fixed = all(child.fixed for child in children)
@@ -385,14 +385,14 @@ class _Compiler:
         steps: int = 1,
         *,
         fixed: bool = False,
-        mistake: RuleError | None = None,
-    ) -> Node:
-        return Node(run, self._source(tree), shape, steps, fixed, _offset(tree), mistake)
+        mistake: Mistake = None,
+    ) -> SyntaxNode:
+        return SyntaxNode(run, self._source(tree), shape, steps, fixed, _offset(tree), mistake)
 
     def _source(self, tree: "Tree[Token]") -> str:
         return source(tree, self._text)
 
-    def _error(self, tree: "Tree[Token]", sentence: str) -> RuleError:
+    def _error(self, tree: "Tree[Token]", sentence: str) -> ExpressionError:
         return error_at(sentence, self._text, _offset(tree))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.rules.errors import Fault, Frame, MissingKey, RuleError
+from mcc.rules.errors import ExpressionError, Fault, Frame, MissingKey
 from mcc.rules.kinds import (
     ANYTHING,
     KEYS,
@@ -26,7 +26,7 @@ FAULT_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """One part of an expression: the function that evaluates it, and its source text.
 
     `shape` is what is known of its value. `steps` is the cost of one evaluation, without what macros spend for each
@@ -41,14 +41,14 @@ class Node:
     steps: int = 1
     fixed: bool = False
     offset: int = 0
-    mistake: RuleError | None = None
+    mistake: ExpressionError | None = None
 
     @property
     def kinds(self) -> Kinds:
         return self.shape.kinds
 
 
-def binary(act: Act, left: Node, right: Node, text: str) -> Run:
+def binary(act: Act, left: SyntaxNode, right: SyntaxNode, text: str) -> Run:
     def run(frame: Frame) -> Any:
         try:
             return act(frame, left.run(frame), right.run(frame))
@@ -58,7 +58,7 @@ def binary(act: Act, left: Node, right: Node, text: str) -> Run:
     return run
 
 
-def called(act: Act, arguments: Sequence[Node], text: str) -> Run:
+def called(act: Act, arguments: Sequence[SyntaxNode], text: str) -> Run:
     def run(frame: Frame) -> Any:
         try:
             return act(frame, *[node.run(frame) for node in arguments])
@@ -73,15 +73,15 @@ def placed(fault: Fault, text: str) -> Fault:
     return fault if fault.placed else Fault.at(f"`{text}` {fault}")
 
 
-def choice(condition: Node, yes: Node, no: Node) -> Run:
+def choice(condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> Run:
     return lambda frame: yes.run(frame) if truth(condition, frame) else no.run(frame)
 
 
-def negated(node: Node) -> Run:
+def negated(node: SyntaxNode) -> Run:
     return lambda frame: not truth(node, frame)
 
 
-def truth(node: Node, frame: Frame) -> bool:
+def truth(node: SyntaxNode, frame: Frame) -> bool:
     """The value of `node`, which must be a bool. Raises `Fault`."""
     value = node.run(frame)
     if value is True or value is False:
@@ -89,12 +89,12 @@ def truth(node: Node, frame: Frame) -> bool:
     raise Fault.at(f"`{node.text}` is {describe(value)}, not true or false")
 
 
-def joined(nodes: Sequence[Node], decisive: bool) -> Run:
+def joined(nodes: Sequence[SyntaxNode], decisive: bool) -> Run:
     """`||` (`decisive` True) or `&&` (False)."""
     return lambda frame: decided(nodes, decisive, frame)
 
 
-def decided(nodes: Iterable[Node], decisive: bool, frame: Frame) -> bool:
+def decided(nodes: Iterable[SyntaxNode], decisive: bool, frame: Frame) -> bool:
     """`decisive` as soon as one node has that value, even if another one has a fault; else the opposite.
 
     A true result discards the notes made on the way, because they explain why something is false. Raises the first
@@ -121,7 +121,7 @@ def _drop_notes(frame: Frame, start: int | None) -> None:
         del frame.notes[start:]
 
 
-def selected(owner: Node, key: str, text: str) -> Run:
+def selected(owner: SyntaxNode, key: str, text: str) -> Run:
     def run(frame: Frame) -> Any:
         found = owner.run(frame)
         if type(found) is not dict:
@@ -135,7 +135,7 @@ def selected(owner: Node, key: str, text: str) -> Run:
     return run
 
 
-def indexed(owner: Node, index: Node, text: str) -> Run:
+def indexed(owner: SyntaxNode, index: SyntaxNode, text: str) -> Run:
     def run(frame: Frame) -> Any:
         found, at = owner.run(frame), index.run(frame)
         if type(found) is list and type(at) in NUMBERS:
@@ -160,7 +160,7 @@ def indexed(owner: Node, index: Node, text: str) -> Run:
     return run
 
 
-def present(node: Node) -> Run:
+def present(node: SyntaxNode) -> Run:
     """`has(…)`: whether a key exists and is not null. False, not a fault, when the object itself is missing."""
 
     def run(frame: Frame) -> bool:
@@ -173,11 +173,11 @@ def present(node: Node) -> Run:
     return run
 
 
-def listed(items: Sequence[Node]) -> Run:
+def listed(items: Sequence[SyntaxNode]) -> Run:
     return lambda frame: [node.run(frame) for node in items]
 
 
-def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
+def mapped(pairs: Sequence[tuple[SyntaxNode, SyntaxNode]]) -> Run:
     def run(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for key, node in pairs:
@@ -193,7 +193,7 @@ def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
     return run
 
 
-Build = Callable[[Node, int, Sequence[Node]], Run]
+Build = Callable[[SyntaxNode, int, Sequence[SyntaxNode]], Run]
 """Builds a macro's evaluation from its list, the slot of its variable and its body expressions."""
 
 
@@ -218,7 +218,7 @@ class Macro:
 _ITERABLE: Kinds = frozenset({list, dict, Partial})
 
 
-def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
+def _items(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Callable[[Frame], Iterator[Any]]:
     """Iterates over the items of a list or the keys of an object, and puts each into `slot`. Null has no items."""
     cost = 1 + sum(body.steps for body in bodies)
 
@@ -243,7 +243,7 @@ def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], 
 def _quantifier(decisive: bool) -> Build:
     """`exists` (`decisive` True) or `all` (False)."""
 
-    def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    def build(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Run:
         items, body = _items(owner, slot, bodies), bodies[0]
 
         def run(frame: Frame) -> bool:
@@ -256,7 +256,7 @@ def _quantifier(decisive: bool) -> Build:
     return build
 
 
-def _all_with_notes(items: Iterator[Any], body: Node, list_text: str, frame: Frame) -> bool:
+def _all_with_notes(items: Iterator[Any], body: SyntaxNode, list_text: str, frame: Frame) -> bool:
     """Whether `body` is true for all items. Does not stop at the first false one: notes every item that fails."""
     notes, all_hold = frame.notes or [], True
     for place, item in enumerate(items):
@@ -273,17 +273,17 @@ def _all_with_notes(items: Iterator[Any], body: Node, list_text: str, frame: Fra
     return all_hold
 
 
-def _exists_one(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+def _exists_one(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Run:
     items, body = _items(owner, slot, bodies), bodies[0]
     return lambda frame: sum(truth(body, frame) for _ in items(frame)) == 1
 
 
-def _filter(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+def _filter(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Run:
     items, body = _items(owner, slot, bodies), bodies[0]
     return lambda frame: [item for item in items(frame) if truth(body, frame)]
 
 
-def _map(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+def _map(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Run:
     items = _items(owner, slot, bodies)
     if len(bodies) == 1:
         return lambda frame: [bodies[0].run(frame) for _ in items(frame)]

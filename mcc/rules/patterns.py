@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import re2
 
 
-class Found(Protocol):
+class PatternMatch(Protocol):
     """One match: its groups by number or name, and their positions. A group that did not take part is None, at -1."""
 
     def __getitem__(self, group: int | str) -> Any: ...
@@ -47,26 +47,26 @@ class Pattern:
         except (re2.error, UnicodeEncodeError) as error:
             raise PatternError(f"{source[:200]!r} is no regular expression that RE2 knows") from error
 
-    def search(self, text: str, start: int = 0) -> Found | None:
-        found: Found | None = self._compiled.search(_encodable(text), start)
+    def search(self, text: str, start: int = 0) -> PatternMatch | None:
+        found: PatternMatch | None = self._compiled.search(_encodable(text), start)
         return found
 
-    def match(self, text: str, start: int = 0) -> Found | None:
-        found: Found | None = self._compiled.match(_encodable(text), start)
+    def match(self, text: str, start: int = 0) -> PatternMatch | None:
+        found: PatternMatch | None = self._compiled.match(_encodable(text), start)
         return found
 
-    def fullmatch(self, text: str) -> Found | None:
-        found: Found | None = self._compiled.fullmatch(_encodable(text))
+    def fullmatch(self, text: str) -> PatternMatch | None:
+        found: PatternMatch | None = self._compiled.fullmatch(_encodable(text))
         return found
 
-    def finditer(self, text: str) -> Iterator[Found]:
+    def finditer(self, text: str) -> Iterator[PatternMatch]:
         yield from self._compiled.finditer(_encodable(text))
 
     def findall(self, text: str) -> list[str]:
         """The first group of each match, or the whole match when the expression has no group."""
         return [found[1] or "" if self._compiled.groups else found[0] for found in self.finditer(text)]
 
-    def sub(self, replacement: str | Callable[[Found], str], text: str, most: int = 0) -> str:
+    def sub(self, replacement: str | Callable[[PatternMatch], str], text: str, most: int = 0) -> str:
         """`text` with the first `most` matches replaced (0 = all). A string is inserted as it is, without escapes."""
         pieces, at = list[str](), 0
         for found in islice(self.finditer(text), most or None):

@@ -76,7 +76,7 @@ Schemas = tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueReading:
     """`value` as it was read; `notes`: a sentence for each thing that was read as something else than was sent. Null
     for an optional property counts as left out and makes no note."""
 
@@ -84,7 +84,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def read_as(schema: object, value: Mapping[str, Any], tool: str = "", *, is_result: bool = False) -> Reading:
+def read_as(schema: object, value: Mapping[str, Any], tool: str = "", *, is_result: bool = False) -> ValueReading:
     """An object as its schema, plain JSON of any origin, admits it.
 
     Only what the schema does not admit is read differently, and only where one reading is left: a text stays a text
@@ -96,8 +96,8 @@ def read_as(schema: object, value: Mapping[str, Any], tool: str = "", *, is_resu
         opened = reader.opened(value, tool, ENVELOPES | (RESULT_ENVELOPES if is_result else frozenset()))
         read = reader.read(opened, schema, "")
     except RecursionError:
-        return Reading(value)
-    return Reading(read, tuple(reader.notes[:MAX_NOTES]))
+        return ValueReading(value)
+    return ValueReading(read, tuple(reader.notes[:MAX_NOTES]))
 
 
 def json_in(text: str) -> object:

@@ -10,7 +10,7 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
-from mcc.rules.errors import MAX_STEPS, Exhausted, Fault, Frame, RuleError
+from mcc.rules.errors import MAX_STEPS, ExpressionError, Fault, Frame, StepsExhausted
 from mcc.rules.expression import Expression, expression
 from mcc.rules.kinds import (
     ANYTHING,
@@ -25,7 +25,7 @@ from mcc.rules.kinds import (
     object_shape,
     text_shape,
 )
-from mcc.rules.node import Node
+from mcc.rules.node import SyntaxNode
 from mcc.rules.reads import READS
 from mcc.rules.report import REPORT, few, resolved
 from mcc.rules.schema import checked_schema
@@ -61,8 +61,8 @@ class CompiledRule:
 def compiled(rule: Rule, variables: Iterable[str] = VARIABLES) -> CompiledRule:
     """Compile `rule`; `variables` are the names that it may use.
 
-    Raises `RuleError` for CEL that does not parse, unknown names and functions, types that never fit together, and
-    expressions too large to be bounded. Results are cached. The first call of a process loads the grammar (about
+    Raises `ExpressionError` for CEL that does not parse, unknown names and functions, types that never fit together,
+    and expressions too large to be bounded. Results are cached. The first call of a process loads the grammar (about
     0.3 s).
     """
     return CompiledRule(_expression(rule.cel, frozenset(variables)), rule.message)
@@ -74,11 +74,11 @@ def _expression(cel: str, variables: frozenset[str]) -> Expression:
 
 
 def rule_expression(cel: str, variables: Mapping[str, Shape]) -> Expression:
-    """The expression of a rule; `variables` are the names that it may use, with their shapes. Raises `RuleError`."""
+    """The expression of a rule; `variables` are the names that it may use, by shape. Raises `ExpressionError`."""
     made = expression(cel, variables)
     if bool not in made.top.kinds:
         kinds = cel_names(made.top.kinds)
-        raise RuleError(f"a rule must be true or false, and this is {kinds}; compare it with something")
+        raise ExpressionError(f"a rule must be true or false, and this is {kinds}; compare it with something")
     return made
 
 
@@ -94,14 +94,14 @@ _EXPLAINING_STEPS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRules:
     """`errors` has a sentence for each rule that does not hold; `faults` are those for rules without a value."""
 
     errors: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
-def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Checked:
+def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> CheckedRules:
     """Evaluate the rules and return a sentence for each that does not hold. Never raises.
 
     `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None), and `READS` to
@@ -110,12 +110,12 @@ def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Check
     worker thread.
     """
     if not rules:
-        return Checked()
+        return CheckedRules()
     try:
         values = _values(rules, context)
     except (Fault, RecursionError) as fault:
         why = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
-        return Checked((f"The rules could not be checked against what was handed in and done: {why}.",))
+        return CheckedRules((f"The rules could not be checked against what was handed in and done: {why}.",))
     sentences, faults = list[str](), list[str]()
     steps = MAX_STEPS
     for rule in rules:
@@ -123,11 +123,11 @@ def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Check
         if sentence is not None:
             sentences.append(sentence)
             faults.extend([sentence] if no_value else ())
-    return Checked(tuple(sentences), tuple(faults))
+    return CheckedRules(tuple(sentences), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRule:
     """Whether a rule holds. If not, `message` is the rule's own message and which items of a list break the rule; for a
     rule without a message or without a value, it is the sentence of `check`."""
 
@@ -151,23 +151,23 @@ class Round:
         except (Fault, RecursionError) as fault:
             self._problem = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
 
-    def judged(self, rule: CompiledRule, **more: object) -> Judged:
+    def judged(self, rule: CompiledRule, **more: object) -> JudgedRule:
         """`more` are variables of this rule alone."""
         try:
             if self._values is None:
-                return Judged(False, f"The rule could not be checked: {self._problem}.")
+                return JudgedRule(False, f"The rule could not be checked: {self._problem}.")
             values = {**self._values, **{name: self._copy.of(one) for name, one in more.items()}}
         except (Fault, RecursionError):
-            return Judged(False, "The rule could not be checked: the value is too large.")
+            return JudgedRule(False, "The rule could not be checked: the value is too large.")
         sentence, self._steps, no_value = _evaluated(rule, values, self._steps)
         if sentence is None:
-            return Judged(True)
+            return JudgedRule(True)
         if no_value or not rule.message.strip() or self._steps <= 0:
-            return Judged(False, sentence)
+            return JudgedRule(False, sentence)
         first_notes = next((notes for _, notes in _false_parts(rule, values) if notes), [])
         bare_notes = [note.removesuffix(_NOT_SO) for note in first_notes]
         listed = "; ".join(few(bare_notes, _MAX_NOTES, _NOTE_CHARACTERS)).rstrip(".")
-        return Judged(False, f"{rule.message.strip()} Not so: {listed}." if listed else rule.message.strip())
+        return JudgedRule(False, f"{rule.message.strip()} Not so: {listed}." if listed else rule.message.strip())
 
 
 _NOT_SO = ": this is not so"
@@ -187,7 +187,7 @@ def _evaluated(rule: CompiledRule, values: Mapping[str, Any], steps: int) -> tup
         value = rule.expression.value(frame)
     except Fault as fault:
         return _sentence(rule, f"could not be checked: {fault}"), frame.steps, True
-    except Exhausted:
+    except StepsExhausted:
         return _sentence(rule, "takes more steps than one check may; hand in shorter lists"), 0, False
     except RecursionError:
         return _sentence(rule, "could not be checked: the values are nested too deeply"), frame.steps, False
@@ -210,7 +210,7 @@ def _false_sentence(rule: CompiledRule, values: Mapping[str, Any]) -> str:
     return _sentence(rule, "is not true")
 
 
-def _false_parts(rule: CompiledRule, values: Mapping[str, Any]) -> Iterator[tuple[Node, list[str]]]:
+def _false_parts(rule: CompiledRule, values: Mapping[str, Any]) -> Iterator[tuple[SyntaxNode, list[str]]]:
     """The false operands of a top-level `&&` (or the whole expression), each with notes on why it is false."""
     frame = rule.expression.frame(values, _EXPLAINING_STEPS)
     for part in rule.expression.parts:
@@ -219,7 +219,7 @@ def _false_parts(rule: CompiledRule, values: Mapping[str, Any]) -> Iterator[tupl
             frame.spend(part.steps)
             if part.run(frame) is not False:
                 continue
-        except (Fault, Exhausted, RecursionError):
+        except (Fault, StepsExhausted, RecursionError):
             continue
         yield part, frame.notes or []
 
@@ -236,7 +236,8 @@ _ENDED = frozenset(RecordStatus) - {RecordStatus.RUNNING, RecordStatus.WAITING}
 
 
 def check_declared(rule: Rule, result: object, tools: Iterable[str]) -> None:
-    """Refuse a rule that names what never exists or compares types that never fit. Raises `RuleError`, `SchemaError`.
+    """Refuse a rule that names what never exists or compares types that never fit. Raises `ExpressionError` or
+    `SchemaError`.
 
     `result` is the `result` of an agent file or an order: a schema, the name of a shipped one, or None when it is
     unknown here. `tools` are the known tools; a rule may name another one, unless that name looks like a typing error.

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mcc.rules.errors import Exhausted, Fault, Frame, SchemaError
+from mcc.rules.errors import Fault, Frame, SchemaError, StepsExhausted
 from mcc.rules.functions import searcher
 from mcc.rules.kinds import JSON, JsonCopy, Kinds, Null, Shape
 from mcc.rules.schema_form import Form, Schema, checked_form, same_value_schemas
@@ -65,7 +65,7 @@ class ResultSchema:
         surplus = Surplus(self._form)
         try:
             repaired = surplus.repaired(JsonCopy(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value))
-        except (Fault, Exhausted, RecursionError):
+        except (Fault, StepsExhausted, RecursionError):
             return value, ()
         return (repaired, tuple(surplus.messages)) if surplus.messages else (value, ())
 
@@ -194,7 +194,7 @@ class _NullFiller:
     def _spend(self, steps: int) -> None:
         try:
             self._frame.spend(steps)
-        except Exhausted:
+        except StepsExhausted:
             self._exhausted = True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.kinds import MAX_INT, MAX_UINT, Uint
 from mcc.rules.patterns import Pattern
 
@@ -58,7 +58,7 @@ class CelLexer:
         }
 
     def lex(self, text: str) -> "Iterator[Token]":
-        """The tokens with their positions. Raises `RuleError` where no token of CEL begins."""
+        """The tokens with their positions. Raises `ExpressionError` where no token of CEL begins."""
         before = ""
         at, line, line_start = 0, 1, 0
         for found in _token_pattern().finditer(text):
@@ -121,10 +121,10 @@ def hint(found: str, before: str) -> str:
     return _HINTS.get(found) or _HINTS.get(before, "")
 
 
-def error_at(sentence: str, text: str, offset: int) -> RuleError:
+def error_at(sentence: str, text: str, offset: int) -> ExpressionError:
     """An error at `offset` of the expression `text`."""
     line = text.count("\n", 0, offset) + 1
-    return RuleError(sentence, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, offset)
+    return ExpressionError(sentence, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, offset)
 
 
 MAX_CHARACTERS = 4_000
@@ -138,11 +138,11 @@ _lock = threading.Lock()
 
 
 def parsed(text: str) -> "Tree[Token]":
-    """The syntax tree of `text`. Raises `RuleError`. The first call loads the grammar."""
+    """The syntax tree of `text`. Raises `ExpressionError`. The first call loads the grammar."""
     if len(text) > MAX_CHARACTERS:
-        raise RuleError(f"the expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} can be checked")
+        raise ExpressionError(f"the expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} can be checked")
     if not text.strip():
-        raise RuleError("the expression is empty")
+        raise ExpressionError("the expression is empty")
     # Imported here because it takes 0.3 s, and most processes never parse a rule.
     from lark.exceptions import LarkError, UnexpectedInput
 
@@ -152,7 +152,7 @@ def parsed(text: str) -> "Tree[Token]":
         except UnexpectedInput as error:
             raise _rule_error(error, text) from error
         except LarkError as error:
-            raise RuleError("this is not CEL; see the section on expressions of `write rules`") from error
+            raise ExpressionError("this is not CEL; see the section on expressions of `write rules`") from error
 
 
 @functools.cache
@@ -183,7 +183,7 @@ def _grammar() -> "Lark":
     )
 
 
-def _rule_error(error: Any, text: str) -> RuleError:
+def _rule_error(error: Any, text: str) -> ExpressionError:
     token = getattr(error, "token", None)
     if token is None or token.type == "$END":
         return error_at("the expression ends where more was expected", text, len(text.rstrip()))

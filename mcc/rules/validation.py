@@ -7,7 +7,7 @@ exponential backtracking, and cannot be stopped. A test compares the verdicts of
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcc.rules.errors import Exhausted, Frame
+from mcc.rules.errors import Frame, StepsExhausted
 from mcc.rules.functions import searcher
 from mcc.rules.kinds import describe
 from mcc.rules.operators import equal
@@ -38,7 +38,7 @@ def violations(form: Form, value: Any) -> tuple[str, ...]:
         validation.check(value, form.root, ())
     except _TooManyErrors:
         pass
-    except (Exhausted, RecursionError):
+    except (StepsExhausted, RecursionError):
         return ("This is too large or too deep to be checked; hand in less.",)
     return tuple(
         f"{path_text(location)}: {sentence}" if location else sentence for location, sentence in validation.errors

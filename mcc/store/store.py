@@ -12,24 +12,24 @@ from mcc.store.database.clock import Clock
 from mcc.store.database.engine import PATIENCE_SECONDS, Database
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import problem_of
-from mcc.store.documents.blueprints import Blueprints
+from mcc.store.documents.blueprints import BlueprintStore
 from mcc.store.documents.changes import StateCache
 from mcc.store.rows.audit import Audit
-from mcc.store.rows.grants import Grants
+from mcc.store.rows.grants import GrantStore
 from mcc.store.upkeep.examine import Examiner, Mender
 from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
 from mcc.store.work.agent_changes import AgentChanges
-from mcc.store.work.approvals import Approvals
+from mcc.store.work.approvals import ApprovalStore
 from mcc.store.work.claims import Claims
 from mcc.store.work.controls import Controls
-from mcc.store.work.documents import Documents
-from mcc.store.work.journal import Journal, Texts
+from mcc.store.work.documents import DocumentStore
+from mcc.store.work.journal import JournalStore, Texts
 from mcc.store.work.leases import Leases
-from mcc.store.work.mcp_servers import McpServers
-from mcc.store.work.notes import Notes
-from mcc.store.work.orders import Orders, QueueBound
-from mcc.store.work.sessions import Sessions
+from mcc.store.work.mcp_servers import McpServerStore
+from mcc.store.work.notes import NoteStore
+from mcc.store.work.orders import OrderStore, QueueBound
+from mcc.store.work.sessions import SessionStore
 from mcc.store.work.sweep import Sweeper
 
 P = ParamSpec("P")
@@ -111,26 +111,26 @@ class Store:
 
     database: Database
     beats: Database
-    orders: Orders
+    orders: OrderStore
     claims: Claims
-    journal: Journal
+    journal: JournalStore
     texts: Texts
     leases: Leases
     sweeper: Sweeper
     controls: Controls
-    sessions: Sessions
+    sessions: SessionStore
     audit: Audit
     examiner: Examiner
     mender: Mender
     retention: Retention
     packing: Packing
-    blueprints: Blueprints
-    documents: Documents
+    blueprints: BlueprintStore
+    documents: DocumentStore
     agent_changes: AgentChanges
-    approvals: Approvals
-    notes: Notes
-    grants: Grants
-    mcp_servers: McpServers
+    approvals: ApprovalStore
+    notes: NoteStore
+    grants: GrantStore
+    mcp_servers: McpServerStore
 
     def schema_problem(self) -> str | None:
         """None when the schema is that of this version, else a sentence that says what to do."""
@@ -170,20 +170,20 @@ def open_store(
     beats = Database(
         access, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
     )
-    blueprints = Blueprints(database)
-    journal = Journal(database)
-    documents = Documents(database, blueprints, StateCache())
+    blueprints = BlueprintStore(database)
+    journal = JournalStore(database)
+    documents = DocumentStore(database, blueprints, StateCache())
     return Store(
         database=database,
         beats=beats,
-        orders=Orders(database, QueueBound(max_queued, database.clock), documents),
+        orders=OrderStore(database, QueueBound(max_queued, database.clock), documents),
         claims=Claims(database),
         journal=journal,
         texts=Texts(database),
         leases=Leases(beats),
         sweeper=Sweeper(database, beats),
         controls=Controls(database),
-        sessions=Sessions(database),
+        sessions=SessionStore(database),
         audit=Audit(database),
         examiner=Examiner(database),
         mender=Mender(database),
@@ -192,8 +192,8 @@ def open_store(
         blueprints=blueprints,
         documents=documents,
         agent_changes=AgentChanges(database, journal, documents),
-        approvals=Approvals(database),
-        notes=Notes(database),
-        grants=Grants(database),
-        mcp_servers=McpServers(database),
+        approvals=ApprovalStore(database),
+        notes=NoteStore(database),
+        grants=GrantStore(database),
+        mcp_servers=McpServerStore(database),
     )

@@ -9,7 +9,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
@@ -114,7 +114,7 @@ class HeldOrder:
                 last_seq=self.seq,
                 control_seq=self.claim.control_seq,
                 drafts=[Draft(at=now(), origin=Origin(), data=last)],
-                outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent),
+                outcome=OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent),
                 record=fold.record(),
             )
         )

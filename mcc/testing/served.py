@@ -11,9 +11,9 @@ from typing import ParamSpec
 from fastapi import FastAPI
 
 from mcc.api.app import NO_REDIS, RedisAccess, build_app
-from mcc.api.serve import BoundedConnection, Server, configured
+from mcc.api.serve import ApiServer, BoundedConnection, configured
 from mcc.feed.feed import Pace
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 
 P = ParamSpec("P")
@@ -35,21 +35,21 @@ class Served:
         port: int = 0,
         redis: RedisAccess = NO_REDIS,
         pace: Pace | None = None,
-        settings: Settings | None = None,
+        settings: ServiceSettings | None = None,
     ) -> None:
         self._listening = socket.create_server(("127.0.0.1", port), backlog=2048)
         self.port = int(self._listening.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = TOKEN
         self.app: FastAPI = build_app(
-            settings or Settings(data_dir=data_dir),
+            settings or ServiceSettings(data_dir=data_dir),
             store,
             token=TOKEN,
             redis=redis,
             pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
         )
         self._checks = redis.checks
-        self._server = Server(configured(self.app, self.connection), self.app.state.service)
+        self._server = ApiServer(configured(self.app, self.connection), self.app.state.service)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 

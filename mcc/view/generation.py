@@ -9,7 +9,7 @@ from mcc.contracts.journal import AgentFinished, AgentStarted, GateChecked
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.wire import GenerationProgress
 from mcc.view import figures
-from mcc.view.story import Node, Story
+from mcc.view.story import Story, StoryNode
 
 COUNTED = (
     ("done", "done"),
@@ -43,7 +43,7 @@ class Branch:
     """
 
     path: str
-    agents: list[Node] = field(default_factory=list)
+    agents: list[StoryNode] = field(default_factory=list)
     children: list["Branch"] = field(default_factory=list)
     failing: int = 0
 
@@ -73,7 +73,7 @@ class Branch:
             waiting.extend(reversed(one.children))
 
 
-class Generation(Story):
+class GenerationStory(Story):
     """A story whose agents are also arranged by the nodes of the document; `top` is the document's root.
 
     `progress` is the generator's latest report: it counts nodes that no agent has started, which entries do not show.

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcc.view import figures
-from mcc.view.generation import COUNTED, Branch, Generation, part_of
+from mcc.view.generation import COUNTED, Branch, GenerationStory, part_of
 from mcc.view.output import exact_line, one_line
 from mcc.view.tree import ECHOED, frame, heading
 
@@ -18,7 +18,7 @@ MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class DocumentDetail:
     """How much of the document is drawn.
 
     `folded`: a subtree that is done takes one line. `grouped`: sibling subtrees that are done share one line. `most`:
@@ -30,7 +30,7 @@ class Detail:
     most: int | None = None
 
 
-WHOLE = Detail()
+WHOLE = DocumentDetail()
 MANY = 20
 """With more nodes than this for each line of the window, the tree is drawn grouped at once, without trying more."""
 
@@ -39,18 +39,18 @@ MOST_IN_FINAL = 200
 """With more nodes than this, the final picture is folded and grouped."""
 
 
-def fitting(story: Generation, at: datetime, console: Console) -> RenderableType:
+def fitting(story: GenerationStory, at: datetime, console: Console) -> RenderableType:
     """The generation with the most detail that the window holds, so that running and failed nodes stay visible."""
     height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
-    details = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
-    for detail in (*details, Detail(folded=True, grouped=True)):
+    details = (WHOLE, DocumentDetail(folded=True)) if story.nodes <= height * MANY else ()
+    for detail in (*details, DocumentDetail(folded=True, grouped=True)):
         drawn = Constrain(picture(story, at, detail), width)
         if len(console.render_lines(drawn, pad=False)) <= height:
             return drawn
-    return Constrain(picture(story, at, Detail(most=max(1, height - 4))), width)
+    return Constrain(picture(story, at, DocumentDetail(most=max(1, height - 4))), width)
 
 
-def picture(story: Generation, at: datetime, detail: Detail = WHOLE) -> RenderableType:
+def picture(story: GenerationStory, at: datetime, detail: DocumentDetail = WHOLE) -> RenderableType:
     """The generation at the time `at`."""
     lines: list[RenderableType] = [heading(story, at)]
     if story.advice:
@@ -66,12 +66,12 @@ def picture(story: Generation, at: datetime, detail: Detail = WHOLE) -> Renderab
     return Group(*lines, top)
 
 
-def final_picture(story: Generation, at: datetime) -> RenderableType:
+def final_picture(story: GenerationStory, at: datetime) -> RenderableType:
     """What stays on the terminal at the end: all nodes, or of a large document those that are not done."""
-    return picture(story, at, WHOLE if story.nodes <= MOST_IN_FINAL else Detail(folded=True, grouped=True))
+    return picture(story, at, WHOLE if story.nodes <= MOST_IN_FINAL else DocumentDetail(folded=True, grouped=True))
 
 
-def _progress(story: Generation) -> Text:
+def _progress(story: GenerationStory) -> Text:
     """Nodes by state, rules that do not hold, and the time left."""
     line = Text("  ", overflow="ellipsis", no_wrap=True)
     parts = [f"{count:,} {word}" for name, word in COUNTED if (count := story.counts.get(name))]
@@ -82,7 +82,9 @@ def _progress(story: Generation) -> Text:
     return line.append(" · ".join(parts) or "no node has begun")
 
 
-def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: Detail, done: Mapping[str, int]) -> None:
+def _grow(
+    branch: Tree, story: GenerationStory, node: Branch, at: datetime, detail: DocumentDetail, done: Mapping[str, int]
+) -> None:
     """Add the children of `node` to `branch`. `done`: sizes of the subtrees that are done, by path."""
     rows: Sequence[Branch] = node.children
     ended = [one for one in rows if one.path in done] if detail.grouped else []
@@ -97,7 +99,7 @@ def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: D
             _grow(grown, story, row, at, detail, done)
 
 
-def _busiest(story: Generation, at: datetime, most: int) -> Iterator[Text]:
+def _busiest(story: GenerationStory, at: datetime, most: int) -> Iterator[Text]:
     """A line for each of the running and then of the failed nodes, with its path; `most` of them."""
     of_interest = [one for state in ("running", "failed") for one in story.top.walk() if one.state == state]
     for one in of_interest[:most]:
@@ -106,7 +108,7 @@ def _busiest(story: Generation, at: datetime, most: int) -> Iterator[Text]:
         yield _line(f"  … and {len(of_interest) - most:,} more", "dim")
 
 
-def _node(story: Generation, branch: Branch, at: datetime, *, below: int = 0, name: str = "") -> Text:
+def _node(story: GenerationStory, branch: Branch, at: datetime, *, below: int = 0, name: str = "") -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
     state = branch.state
     rests = state == "running" and (story.waiting or story.fold.paused)

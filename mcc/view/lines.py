@@ -8,7 +8,7 @@ from datetime import datetime
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
-from mcc.contracts.fact import Note
+from mcc.contracts.fact import NotedFact
 from mcc.contracts.fence import unfenced
 from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
 from mcc.contracts.journal import (
@@ -197,7 +197,7 @@ def _agent_line(entry: Entry) -> str | None:
             return f"asks whether it may use {tool}"
         case QuestionAsked(question=question):
             return f"asks: {question}"
-        case Note() as note:
+        case NotedFact() as note:
             return note.in_words
     return None
 

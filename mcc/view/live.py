@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mcc.contracts.shape import now
 from mcc.view import generation_tree
-from mcc.view.generation import Generation
+from mcc.view.generation import GenerationStory
 from mcc.view.story import Story
 from mcc.view.tree import FRAMES_PER_SECOND, fitting, tree
 
@@ -56,13 +56,13 @@ def live_tree(story: Story) -> Iterator[Aside]:
 
 
 def _fitting(story: Story, console: Console) -> RenderableType:
-    if isinstance(story, Generation):
+    if isinstance(story, GenerationStory):
         return generation_tree.fitting(story, now(), console)
     return fitting(story, now(), console)
 
 
 def _final_picture(story: Story) -> RenderableType:
-    if isinstance(story, Generation):
+    if isinstance(story, GenerationStory):
         return generation_tree.final_picture(story, now())
     return tree(story, now())
 

@@ -118,7 +118,7 @@ class WarningLine:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class StoryNode:
     """One agent's run: its record so far, and what else is shown.
 
     `name`: its display name, unique in the order. `origin`: the workspace file that defines it, "" for none. `model`:
@@ -131,7 +131,7 @@ class Node:
     origin: str = ""
     note: str = ""
     speech: Speech | None = None
-    rows: list["ToolLine | ControlLine | WarningLine | Node"] = field(default_factory=list)
+    rows: list["ToolLine | ControlLine | WarningLine | StoryNode"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
@@ -147,7 +147,7 @@ class Node:
     def total(self) -> Usage:
         total = self.record.usage
         for row in self.rows:
-            if isinstance(row, Node):
+            if isinstance(row, StoryNode):
                 total = total.plus(row.total())
         return total
 
@@ -157,14 +157,14 @@ class Story:
 
     def __init__(self) -> None:
         self.fold = Fold("")
-        self.root: Node | None = None
+        self.root: StoryNode | None = None
         self.headline = ""
         self.began: datetime | None = None
         self.ended: datetime | None = None
         self.waiting = False
         self.advice = ""
         """The command that continues a waiting order; "" where there is none."""
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, StoryNode] = {}
         self._names = Names()
 
     @classmethod
@@ -241,7 +241,7 @@ class Story:
         if parent is None:
             self._names = Names()
         model = started.model.effective if started.model else ""
-        node = Node(record, self._names.next_of(record.agent), model, workspace_file(started) or "")
+        node = StoryNode(record, self._names.next_of(record.agent), model, workspace_file(started) or "")
         if parent is None:
             self.root, self._nodes = node, {}
         else:
@@ -264,7 +264,7 @@ class Story:
         if node is not None and applied.control not in ("pause", "resume"):
             node.rows.append(ControlLine(control_in_brief(applied)))
 
-    def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
+    def _forget_delegation(self, parent: StoryNode, call_id: str | None) -> None:
         """Drop the tool call that started a child: the child's own row takes its place."""
         name = parent.calls.pop(call_id or "", None)
         line = parent.tools.get(name or "")
@@ -313,6 +313,6 @@ class Story:
                 node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"
 
 
-def _set_note(node: Node | None, note: str) -> None:
+def _set_note(node: StoryNode | None, note: str) -> None:
     if node is not None:
         node.note = note

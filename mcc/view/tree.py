@@ -14,7 +14,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
 from mcc.view.output import clean, exact_line, one_line, short_id
-from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
+from mcc.view.story import ControlLine, Story, StoryNode, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
@@ -33,7 +33,7 @@ MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class OrderDetail:
     """How much of an order is drawn.
 
     `spoken`: how many lines of the master's current model output. `folded`: agents that ended are drawn without their
@@ -46,13 +46,13 @@ class Detail:
     running: bool = False
 
 
-WHOLE = Detail()
+WHOLE = OrderDetail()
 DETAILS = (
-    Detail(spoken=8),
-    Detail(spoken=3),
-    Detail(spoken=3, folded=True),
-    Detail(spoken=3, folded=True, grouped=True),
-    Detail(spoken=1, folded=True, grouped=True, running=True),
+    OrderDetail(spoken=8),
+    OrderDetail(spoken=3),
+    OrderDetail(spoken=3, folded=True),
+    OrderDetail(spoken=3, folded=True, grouped=True),
+    OrderDetail(spoken=1, folded=True, grouped=True, running=True),
 )
 """Detail while an order runs, from most to least."""
 
@@ -70,7 +70,7 @@ def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
     return drawn
 
 
-def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
+def tree(story: Story, at: datetime, detail: OrderDetail = WHOLE) -> RenderableType:
     """The order at the time `at`: a heading, then master, subagents and tools."""
     lines: list[RenderableType] = [heading(story, at)]
     if story.advice:
@@ -102,19 +102,19 @@ def heading(story: Story, at: datetime) -> Text:
     return heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.fold.usage)}", "dim")
 
 
-def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, *, paused: bool) -> None:
+def _grow(branch: Tree, story: Story, node: StoryNode, at: datetime, detail: OrderDetail, *, paused: bool) -> None:
     """Add the rows of `node` to `branch`. `paused`: this agent or one above it is paused."""
     if detail.folded and not node.running:
         return
-    if detail.grouped and (ended := [row for row in node.rows if isinstance(row, Node) and not row.running]):
+    if detail.grouped and (ended := [row for row in node.rows if isinstance(row, StoryNode) and not row.running]):
         branch.add(_ended(ended))
     for row in node.rows:
         match row:
-            case Node() if detail.grouped and not row.running:
+            case StoryNode() if detail.grouped and not row.running:
                 continue
             case ToolLine(running=0) if detail.running:
                 continue
-            case Node():
+            case StoryNode():
                 is_paused = paused or row.record.paused
                 _grow(branch.add(_agent(story, row, at, paused=is_paused)), story, row, at, detail, paused=is_paused)
             case ControlLine():
@@ -126,7 +126,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
                 branch.add(_tool(story, row, at))
 
 
-def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
+def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
     is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
@@ -148,7 +148,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     return line
 
 
-def _speech(node: Node, root: Node | None) -> str:
+def _speech(node: StoryNode, root: StoryNode | None) -> str:
     """What the model of a running agent is doing, and the end of its text; not the master's, shown below the tree."""
     if node.speech is None:
         return ""
@@ -156,7 +156,7 @@ def _speech(node: Node, root: Node | None) -> str:
     return " ".join(filter(None, (one_line(node.speech.in_brief, 60), last)))
 
 
-def _ended(nodes: Sequence[Node]) -> Text:
+def _ended(nodes: Sequence[StoryNode]) -> Text:
     """Agents that have ended, on one line."""
     line = Text(overflow="ellipsis", no_wrap=True)
     counts = Counter(node.status for node in nodes)
@@ -169,7 +169,7 @@ def _ended(nodes: Sequence[Node]) -> Text:
     return line
 
 
-def _spoken(node: Node, most: int) -> list[RenderableType]:
+def _spoken(node: StoryNode, most: int) -> list[RenderableType]:
     """The last `most` lines of this agent's current model output, or thinking."""
     if node.speech is None or not node.speech.tail:
         return []

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcc.api.app import build_app
 from mcc.api.guard import OPEN_PATHS
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.testing import temporary_store
 from scripts.reference.markdown import code, properties, shape, table
 
@@ -16,7 +16,7 @@ PLAIN = frozenset({"application/json", "application/problem+json"})
 
 def page() -> Iterator[str]:
     store = temporary_store()
-    document = build_app(Settings(data_dir=Path("/")), store, token="").openapi()
+    document = build_app(ServiceSettings(data_dir=Path("/")), store, token="").openapi()
     shapes = document["components"]["schemas"]
     yield from _head()
     for path, methods in document["paths"].items():

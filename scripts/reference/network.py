@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcc.configuration.network import Egress, Sandbox, SwappedSecret, Web, WebSearch
+from mcc.configuration.network import EgressSettings, Sandbox, SwappedSecret, Web, WebSearch
 from scripts.reference.markdown import properties, table
 
 OF_SANDBOX: Mapping[str, str] = {
@@ -47,7 +47,7 @@ def tables() -> Iterator[str]:
     yield from ("", "`[sandbox]`:", "", *_rows(Sandbox, OF_SANDBOX, leave_out=("egress", "secrets")))
     yield from ("## Network of tools", "", "Without these tables no tool reaches anything:")
     yield "[how to open it](../how-to/reach-the-network.md). `[sandbox.egress]`:"
-    yield from ("", *_rows(Egress, OF_EGRESS))
+    yield from ("", *_rows(EgressSettings, OF_EGRESS))
     yield from ("`[sandbox.secrets.NAME]`; programs find a stand-in in the variable NAME:", "")
     yield from _rows(SwappedSecret, OF_SECRETS)
     yield from ("`[web]`:", "", *_rows(Web, OF_WEB))

@@ -9,7 +9,7 @@ from mcc import settings as mcc
 from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
-from mcc.configuration.settings import Approvals
+from mcc.configuration.settings import ApprovalSettings
 from mcc.redaction import MARK, secrets
 from mcc.redaction.redactor import SHORTEST
 from scripts.reference import network
@@ -144,9 +144,9 @@ def page() -> Iterator[str]:
     yield "the tables that are its own."
     yield from _files()
     yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
-    schema = mcc.Settings.model_json_schema()["properties"]
-    names = [name for name in mcc.Settings.model_fields if name not in mcc.Settings.own_tables]
-    rows = ((name, mcc.Settings.variables(name), schema[name]) for name in names)
+    schema = mcc.ServiceSettings.model_json_schema()["properties"]
+    names = [name for name in mcc.ServiceSettings.model_fields if name not in mcc.ServiceSettings.own_tables]
+    rows = ((name, mcc.ServiceSettings.variables(name), schema[name]) for name in names)
     yield from _table(rows, OF_MCC)
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
@@ -244,7 +244,7 @@ def _models() -> Iterator[str]:
     yield ""
     yield "`[approvals]`, for calls that a person is asked for:"
     yield ""
-    yield from table(("key", "value", "default"), properties(Approvals.model_json_schema()))
+    yield from table(("key", "value", "default"), properties(ApprovalSettings.model_json_schema()))
     yield "`expire_seconds`: for so long they wait. `on_ask`: whether they wait or are denied in orders that do not"
     yield "say; None: they wait in those of `mcc run`, and are denied with `--detach` and in those placed over HTTP"
     yield "without the header `MCC-Attended: true`."

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolSpec
@@ -34,7 +34,7 @@ def specs() -> tuple[ToolSpec, ...]:
     return (*workspace, *ArtifactTools().specs(), *delegation.specs(), *ReportGate().specs())
 
 
-def _hire(wanted: Wanted) -> Agent:
+def _hire(wanted: Wanted) -> AgentRuntime:
     raise LookupError(f"{wanted.agent_type} is described, not hired")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from drone.settings import Settings as DroneSettings
 from mcc.configuration.settings import PREFIX
-from mcc.settings import Settings as ServiceSettings
+from mcc.settings import ServiceSettings
 from scripts.reference.commands import command as command_of
 
 ROOT = Path(__file__).parents[2]

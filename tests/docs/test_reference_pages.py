@@ -7,7 +7,7 @@ import pytest
 from drone.settings import ADDRESS_SETTINGS, NOT_IN_THE_ENVIRONMENT
 from drone.settings import Settings as DroneSettings
 from mcc.contracts.journal import FACTS
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from scripts.reference import journal, settings
 from scripts.reference.__main__ import DOCS, PAGES
 
@@ -23,7 +23,7 @@ def test_every_page_of_the_reference_is_written_by_the_program() -> None:
 
 
 def test_every_setting_and_every_kind_of_entry_is_explained_and_nothing_else() -> None:
-    assert set(settings.OF_MCC) == set(Settings.model_fields) - Settings.own_tables
+    assert set(settings.OF_MCC) == set(ServiceSettings.model_fields) - ServiceSettings.own_tables
     assert set(settings.OF_DRONES) == {*DroneSettings.model_fields, *ADDRESS_SETTINGS} - NOT_IN_THE_ENVIRONMENT
     assert set(journal.MEANINGS) == set(FACTS)
 

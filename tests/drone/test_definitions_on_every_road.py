@@ -23,7 +23,7 @@ from drone.tools.frame.own import OwnTools
 from drone.tools.frame.tool import FunctionTool, FunctionTools, ToolContext
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import ChatRecord
-from mcc.definitions.scopes import Agents
+from mcc.definitions.scopes import UsableAgents
 
 
 @dataclass
@@ -91,7 +91,7 @@ async def by_runner(definition: AgentDefinition, run: Run, folder: Path) -> None
 async def by_order(definition: AgentDefinition, run: Run, folder: Path) -> None:
     crew = Crew(
         Settings(workspace_roots=(str(folder),)),
-        Definitions(Agents({definition.name: definition, "helper": HELPER, "verify": JUDGE})),
+        Definitions(UsableAgents({definition.name: definition, "helper": HELPER, "verify": JUDGE})),
         NamedModels({"first/model": run.first, "second/model": run.second}),  # type: ignore[arg-type]
         Toolbox.found(own=OwnTools(tuple((one, "a test") for one in tools(run)))),
     )

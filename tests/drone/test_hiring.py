@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.permits import Permits
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.definitions import Definitions
 from drone.hiring import Hiring, ModelNames, Parent, Terms
@@ -38,7 +38,7 @@ class Bench:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output(f"{call.name} ran")
 
 
@@ -54,16 +54,18 @@ def hiring(
     return Hiring(Definitions(installed(files)), models, turn, terms or Terms(), names=ModelNames(roles=roles or {}))
 
 
-def child(here: Hiring, kind: str, tools: dict[str, str] | None = None, groups: tuple[str, ...] | None = None) -> Agent:
+def child(
+    here: Hiring, kind: str, tools: dict[str, str] | None = None, groups: tuple[str, ...] | None = None
+) -> AgentRuntime:
     parent = Parent(ScriptedModel(["x"]), Bench(tools or {**THERE, **WRITES}))
     return here.child(Wanted(kind, 1, groups), parent)
 
 
-def names(agent: Agent) -> list[str]:
+def names(agent: AgentRuntime) -> list[str]:
     return [spec.name for spec in agent.specs]
 
 
-def notes(agent: Agent, name: str) -> list[str]:
+def notes(agent: AgentRuntime, name: str) -> list[str]:
     return [note.message for note in agent.hired.notes if note.name == name]
 
 
@@ -81,7 +83,7 @@ def test_an_agents_record_names_its_tools_and_the_missing_ones() -> None:
 async def test_groups_narrow_the_tools_of_a_role_and_are_enforced_at_the_call() -> None:
     agent = child(hiring(SCOUT), "scout", groups=("diff_read",))
     assert names(agent) == ["git_diff"]
-    refused = await agent.tools.call(Call("1", "read_file", {}, Origin()))
+    refused = await agent.tools.call(StartedCall("1", "read_file", {}, Origin()))
     assert refused.outcome is Outcome.DENIED and "git_diff" in refused.content
 
 
@@ -125,7 +127,7 @@ class Shell(Bench):
         ours = ToolSpec("run_shell", "Run it.", {}, "shell_write", effects="execute", reads_as="shell_read")
         self._specs.append(ours)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output("read-only" if call.read_only else "workspace-write")
 
 
@@ -135,7 +137,7 @@ async def has_shell(definition: str, depth: int = 0, groups: tuple[str, ...] | N
     parent = Parent(ScriptedModel(["x"]), Shell())
     agent = here.child(Wanted("one", depth, groups), parent) if depth else here.master("one", None, Shell())
     [*found] = [spec for spec in agent.tools.specs() if spec.name == "run_shell"]
-    ran = await agent.tools.call(Call("1", "run_shell", {}, Origin()))
+    ran = await agent.tools.call(StartedCall("1", "run_shell", {}, Origin()))
     said = {"shell_read": "read-only", "shell_write": "workspace-write"}
     assert [said[spec.group] for spec in found] == ([] if ran.is_error else [ran.content])
     assert [spec.may_write for spec in found] == [spec.group == "shell_write" for spec in found]
@@ -203,7 +205,7 @@ async def test_children_may_get_tools_that_their_parent_passes_on_without_having
     model, bench = ScriptedModel([Line(calls=(hires,)), "Written.", "Done."]), Bench({**THERE, **WRITES})
     lead = here.child(Wanted("lead", 1), Parent(model, bench))
     assert names(lead)[:2] == ["read_file", "read_artifact"]
-    refused = await lead.tools.call(Call("1", "write_file", {}, Origin()))
+    refused = await lead.tools.call(StartedCall("1", "write_file", {}, Origin()))
     assert refused.is_error and "There is no tool 'write_file' here" in refused.content
     assert (await lead.run("go", here.turn)).completed
     [writer] = [ask for ask in model.asks if "Be writer." in ask.system]
@@ -287,7 +289,7 @@ def test_a_role_has_its_model_unless_order_call_or_file_names_one() -> None:
     assert here.master("master", "offline", Bench({})).model.name == "offline"
 
 
-def asked(agent: Agent) -> dict[str, object]:
+def asked(agent: AgentRuntime) -> dict[str, object]:
     return dict(agent.model_settings.given)
 
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -104,7 +104,9 @@ async def _done(tools: FunctionTools, turn: Turn, name: str, harm: Harm) -> Done
     mark = uuid4().hex
     arguments = {"command": f"export MARK={mark}; {harm.command}", "timeout_seconds": harm.seconds}
     began = time.monotonic()
-    output = await tools.call(Call(name, "run_shell", arguments, Origin(record_id="record", agent="general"), turn))
+    output = await tools.call(
+        StartedCall(name, "run_shell", arguments, Origin(record_id="record", agent="general"), turn)
+    )
     took = time.monotonic() - began
     if output.is_error:
         return Done(name, output.content, took, 0.0, 0, 0, 0)

@@ -12,14 +12,14 @@ from drone.definitions import Definitions
 from drone.settings import Settings, load
 from drone.worker.app import DroneApp, serve
 from drone.worker.components import DroneStep
-from drone.worker.drone import Drone
+from drone.worker.drone import DroneProcess
 from drone.worker.redis_transport import (
-    BrokerConnection,
-    Channel,
-    Messaging,
-    SentinelChannel,
-    SentinelTransport,
-    Transport,
+    WorkerChannel,
+    WorkerConnection,
+    WorkerMessaging,
+    WorkerSentinelChannel,
+    WorkerSentinelTransport,
+    WorkerTransport,
 )
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.definitions.rights import TOOL_GROUPS
@@ -50,36 +50,36 @@ def step(points: Failpoints) -> type[DroneStep]:
     """The worker's step, whose drone has a failing store."""
 
     class FailingStep(DroneStep):
-        def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+        def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> DroneProcess:
             store = failing(open_store(settings.database, connections=4), points)
-            return Drone(settings, store, lambda: hire(settings))
+            return DroneProcess(settings, store, lambda: hire(settings))
 
     return FailingStep
 
 
-def messaging(points: Failpoints) -> type[Messaging]:
+def messaging(points: Failpoints) -> type[WorkerMessaging]:
     """The broker's connections, which hit F20 before an order's message is acknowledged."""
 
-    class FailingChannel(Channel):
+    class FailingChannel(WorkerChannel):
         def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
             named = order_named(self.qos.get(delivery_tag).headers)
             if named is not None:
                 points.hit("F20", named)
             super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
 
-    class FailingSentinelChannel(FailingChannel, SentinelChannel):
+    class FailingSentinelChannel(FailingChannel, WorkerSentinelChannel):
         pass
 
-    class FailingTransport(Transport):
-        Channel = FailingChannel
+    class FailingTransport(WorkerTransport):
+        WorkerChannel = FailingChannel
 
-    class FailingSentinelTransport(SentinelTransport):
-        Channel = FailingSentinelChannel
+    class FailingSentinelTransport(WorkerSentinelTransport):
+        WorkerChannel = FailingSentinelChannel
 
-    class FailingConnection(BrokerConnection):
+    class FailingConnection(WorkerConnection):
         transports = FailingTransport, FailingSentinelTransport
 
-    class FailingMessaging(Messaging):
+    class FailingMessaging(WorkerMessaging):
         connection_type = FailingConnection
 
     return FailingMessaging

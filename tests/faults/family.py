@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mcc.local.presence import Service
+from mcc.local.presence import LocalService
 from mcc.store.database.migrate import upgrade
 from tests.faults.assembly import Places
 from tests.faults.clients import Clients
@@ -162,12 +162,12 @@ class Family:
             names = {member.name for member in self.drones}
             return all(service.is_ready() for service in services) and names <= self._up(services[0])
 
-        services = [Service("127.0.0.1", port, self._token) for port in self._ports]
+        services = [LocalService("127.0.0.1", port, self._token) for port in self._ports]
         until(there, READY_SECONDS, lambda: self._tails("everything is up again"))
 
     def ready(self, seconds: float = READY_SECONDS) -> None:
         """Every control service answers, and knows every drone that runs. Raises `NotInTime`."""
-        services = [Service("127.0.0.1", port, self._token) for port in self._ports]
+        services = [LocalService("127.0.0.1", port, self._token) for port in self._ports]
         until(lambda: all(service.is_ready() for service in services), seconds, lambda: self._tails("mcc answers"))
         names = {member.name for member in self.drones if member.runs}
         until(lambda: names <= self._up(services[0]), seconds, lambda: self._tails("all drones are up"))
@@ -341,7 +341,7 @@ class Family:
     def _member(self, name: str, module: str, environment: Mapping[str, str]) -> Member:
         return Member(name, zygote_of(module), environment, self.places.logs / f"{name}.log")
 
-    def _up(self, service: Service) -> set[str]:
+    def _up(self, service: LocalService) -> set[str]:
         status, body = service.get("/api/v1/drones")
         items = body.get("items", []) if status == 200 else []
         return {item["name"] for item in items if item["status"] == "up" and self._is_of_now(item)}

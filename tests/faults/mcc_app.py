@@ -8,13 +8,13 @@ import socket
 import sys
 
 from mcc.api.app import RedisAccess, build_app
-from mcc.api.serve import Server, configured, redis_of
+from mcc.api.serve import ApiServer, configured, redis_of
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.feed.subscription import connector
 from mcc.logs import set_up_logs
-from mcc.settings import Settings, load, operator_token
+from mcc.settings import ServiceSettings, load, operator_token
 from mcc.store.store import STORE_SECONDS, Store, open_store
 from tests.faults.assembly import places_of_this_process
 from tests.faults.clock import set_wrong
@@ -22,7 +22,7 @@ from tests.faults.failpoints import Failpoints
 from tests.faults.ports import FailingNudger, failing
 
 
-def serve(settings: Settings, points: Failpoints) -> int:
+def serve(settings: ServiceSettings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
     set_up_logs()
     store = failing(open_store(settings.database, patience_seconds=STORE_SECONDS), points)
@@ -41,7 +41,7 @@ def serve(settings: Settings, points: Failpoints) -> int:
     return 0
 
 
-async def _run(settings: Settings, store: Store, nudger: FailingNudger, sweeps: SweepLoop) -> None:
+async def _run(settings: ServiceSettings, store: Store, nudger: FailingNudger, sweeps: SweepLoop) -> None:
     at = redis_of(settings)
     publisher = AsyncPublisher(at)
     app = build_app(
@@ -53,7 +53,7 @@ async def _run(settings: Settings, store: Store, nudger: FailingNudger, sweeps: 
     )
     with socket.create_server((settings.host, settings.port), backlog=2048) as listening:
         try:
-            await Server(configured(app), app.state.service).serve(sockets=[listening])
+            await ApiServer(configured(app), app.state.service).serve(sockets=[listening])
         finally:
             await publisher.close()
 

@@ -14,7 +14,7 @@ from drone.agent.ports.journal import DeltaKind, Journal, RedactedJournal
 from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, Model, Reply
 from drone.agent.state.tree import TreeJournal
-from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.models.registry import Models, Unusable
 from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
@@ -24,7 +24,7 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
 from mcc.store.database.errors import StoreError
-from mcc.store.rows.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, Ended, Ending, Placed, Swept
+from mcc.store.rows.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, EndedOrder, Ending, Placed, Swept
 from mcc.store.store import Store
 from mcc.store.work.claiming import ClaimAnswer
 from tests.faults.failpoints import Failpoints
@@ -104,16 +104,16 @@ class _Claims(Passing):
                 self._points.hit("F5", answer.order.id)
         return answers
 
-    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
-        def finish() -> Sequence[Ended | StoreError]:
-            answers: Sequence[Ended | StoreError] = self._port.finish_together(endings)
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
+        def finish() -> Sequence[EndedOrder | StoreError]:
+            answers: Sequence[EndedOrder | StoreError] = self._port.finish_together(endings)
             return answers
 
         for one in endings:
             finish = partial(self._points.before, "F18", one.order_id, finish)
         answers = finish()
         for one, answer in zip(endings, answers, strict=True):
-            if isinstance(answer, Ended):
+            if isinstance(answer, EndedOrder):
                 self._points.hit("F19", one.order_id)
         return answers
 
@@ -264,7 +264,7 @@ class FailingTools:
     def specs(self) -> Sequence[ToolSpec]:
         return self.tools.specs()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         output = await self.tools.call(call)
         journal: Journal | None = call.turn.journal if call.turn else None
         while isinstance(journal, RedactedJournal | TreeJournal):

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.sandbox.places.paths import Workspace
 from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.entry import Origin
@@ -28,9 +28,9 @@ async def test_the_tools_leave_a_line_for_each_effect_and_say_so(tmp_path: Path)
     tools = FunctionTools(ledger_tools(Ledger(tmp_path / "ledger.log"), count))
     origin = Origin(record_id="record")
     for number, name in enumerate((ONCE, IDEM)):
-        output = await tools.call(Call(f"call-{number}", name, {"path": "master", "mark": f"m{number}"}, origin))
+        output = await tools.call(StartedCall(f"call-{number}", name, {"path": "master", "mark": f"m{number}"}, origin))
         assert (output.content, output.is_error) == (wrote(name, f"m{number}"), False)
-    output = await tools.call(Call("call-2", LINGER, {"seconds": 0.01, "mark": "m2"}, origin))
+    output = await tools.call(StartedCall("call-2", LINGER, {"seconds": 0.01, "mark": "m2"}, origin))
     assert output.content == lingered("m2")
     told = [(one.agent_path, one.call_id, one.tool) for one in effects(tmp_path / "ledger.log")]
     assert told == [("master", "call-0", ONCE), ("master", "call-1", IDEM)]
@@ -45,7 +45,7 @@ def test_only_ledger_once_may_not_be_run_again(tmp_path: Path) -> None:
 
 async def test_a_file_is_kept_in_the_workspace_where_there_is_one(tmp_path: Path) -> None:
     functions = ledger_tools(Ledger(tmp_path / "ledger.log"))
-    call = Call("call-0", KEEP, {"path": "master", "mark": "m0"}, Origin(record_id="record"))
+    call = StartedCall("call-0", KEEP, {"path": "master", "mark": "m0"}, Origin(record_id="record"))
     output = await FunctionTools(functions, workspace=Workspace(tmp_path)).call(call)
     assert (output.content, output.is_error) == (wrote(KEEP, "m0"), False)
     assert kept_file(tmp_path, "call-0").read_text() == "m0" * KEPT_TIMES

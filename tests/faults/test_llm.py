@@ -14,8 +14,8 @@ from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
-from drone.models.remote import Endpoint
-from drone.models.transport import Wire
+from drone.models.remote import ModelEndpoint
+from drone.models.transport import ModelWire
 from mcc.contracts.shape import to_json
 from tests.drone.models.conftest import RecordingListener
 from tests.faults.jsonlines import read
@@ -36,7 +36,7 @@ LENGTH = {
 @dataclass
 class Bench:
     url: str
-    wire: Wire
+    wire: ModelWire
     log: Path
     control: Path
 
@@ -44,7 +44,7 @@ class Bench:
         self.control.write_text(json.dumps(orders))
 
     async def ask(self, form: str, prompt: str = PROMPT, seconds: float = 5.0) -> Reply:
-        endpoint = Endpoint(name=f"test/{form}", model="scripted", base_url=f"{self.url}/v1", key="k")
+        endpoint = ModelEndpoint(name=f"test/{form}", model="scripted", base_url=f"{self.url}/v1", key="k")
         question = Ask(system="Be good.", messages=(UserMessage(prompt),), seconds=seconds)
         return await MAKERS[form](endpoint, self.wire).ask(question, RecordingListener())
 
@@ -58,7 +58,7 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
     log, control = directory / "llm.jsonl", directory / "llm.json"
     service = Server(Log(log), ControlFile(control))
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
-    wire = Wire()
+    wire = ModelWire()
     async with server:
         yield Bench(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", wire, log, control)
         await wire.aclose()

@@ -11,7 +11,7 @@ from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.order_context import OrderContext
 from drone.settings import Settings
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.record import ChatRecord, ToolStep
 from tests.parity.world import OneModel
 
@@ -57,7 +57,7 @@ class Orders:
         """What the model of the next order calls."""
         self._play = iter(play)
 
-    async def run(self, workspace: Path, *play: Reply) -> tuple[Outcome, list[ToolStep]]:
+    async def run(self, workspace: Path, *play: Reply) -> tuple[OrderOutcome, list[ToolStep]]:
         """The outcome, and what each call brought."""
         self.play(*play)
         order = order_from("go", workspace, "master", None, [])

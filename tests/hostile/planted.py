@@ -32,7 +32,7 @@ from mcc.configuration.network import Web
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import ToolFinished
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.shape import to_json
 from tests.drone.egress.servers import host, public
 from tests.drone.mcp_servers.conftest import FAKE
@@ -177,7 +177,7 @@ def _call(text: str) -> WantedCall | None:
 
 @dataclass
 class Ran:
-    outcome: Outcome
+    outcome: OrderOutcome
     entries: Sequence[Entry]
     asks: Sequence[Ask]
 

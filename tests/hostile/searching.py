@@ -9,7 +9,7 @@ from pathlib import Path
 from drone.sandbox.custody import Custody
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import boot_seconds
-from drone.tools.files.pattern import Pattern
+from drone.tools.files.pattern import LinePattern
 from drone.tools.files.ripgrep import Ripgrep
 
 ALL = ["file"]
@@ -23,7 +23,7 @@ def custody_of_a_drone(record: Path) -> Custody:
 
 def searched(program: Path, custody: Custody, stop: threading.Event) -> Sequence[str]:
     """What may hold a match, of one file."""
-    pattern = Pattern("x", literal=True, case_sensitive=True)
+    pattern = LinePattern("x", literal=True, case_sensitive=True)
     workspace = Workspace(program.parent)
     return Ripgrep(str(program), custody).candidates(pattern, workspace, ALL, stop, time.monotonic() + 60)
 

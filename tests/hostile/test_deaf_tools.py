@@ -10,7 +10,7 @@ from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.threads import Pools
 from drone.tools.frame.tool import FunctionTools, tool
@@ -41,7 +41,7 @@ class Drone:
     def called(self, order_id: str, name: str, seconds: float = 0.05) -> "asyncio.Task[Output]":
         turn = Turn.begun(MemoryJournal(order_id), Budget(Limits()), threads=self.pools.of(order_id))
         tools = Timed(FunctionTools([self.deaf, self.quick]), seconds, grace_seconds=0.0)
-        call = Call(f"{order_id} {name}", name, {}, Origin(record_id="r"), turn)
+        call = StartedCall(f"{order_id} {name}", name, {}, Origin(record_id="r"), turn)
         return asyncio.ensure_future(tools.call(call))
 
     @tool

@@ -16,7 +16,7 @@ import mcc.api
 from mcc.api.app import build_app
 from mcc.api.guard import Door
 from mcc.api.problems import Refusal
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
@@ -93,7 +93,7 @@ def refused(door: Door, given: Mapping[str, Any]) -> int:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Door:
-    return Door(Settings(data_dir=tmp_path), TOKEN)
+    return Door(ServiceSettings(data_dir=tmp_path), TOKEN)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -143,7 +143,7 @@ def test_an_origin_that_is_none_is_refused_as_another_one(door: Door, origin: st
 async def test_no_order_is_placed_by_a_host_that_spells_an_open_path(tmp_path: Path) -> None:
     """The whole application is called as a server calls it, with what no server checks."""
     store = temporary_store()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     answers: list[int] = []
 
     async def receive() -> dict[str, Any]:

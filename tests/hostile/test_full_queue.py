@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 
 from mcc.api.app import build_app
-from mcc.settings import Settings, load
+from mcc.settings import ServiceSettings, load
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 
@@ -14,7 +14,7 @@ ORDERS = "/api/v1/orders"
 
 async def test_past_the_bound_a_caller_is_asked_to_wait_and_a_known_key_still_answered(tmp_path: Path) -> None:
     store = temporary_store(max_queued=2)
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drone.models.body import EventStream
+from drone.models.body import EventStreamParser
 from drone.sandbox.places.paths import PathError, Workspace
 from drone.tools.frame.schema import Arguments, BadArguments
 from drone.tools.frame.tool import ToolContext
@@ -29,7 +29,7 @@ LINES = st.lists(
 
 
 def taken(content: bytes, cuts: list[int]) -> list[tuple[bytes, bytes]]:
-    stream, events, begin = EventStream(), [], 0
+    stream, events, begin = EventStreamParser(), [], 0
     for end in [*sorted(cut % (len(content) + 1) for cut in cuts), len(content)]:
         events += stream.feed(content[begin:end])
         begin = end

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.places.paths import Workspace
@@ -17,7 +17,7 @@ from drone.sandbox.protection.protected import Protected
 from drone.tools.files.reading import read_file
 from drone.tools.files.writing import WritingTools
 from drone.tools.frame.tool import FunctionTools
-from drone.worktrees.file_changes import Change, apply_changes
+from drone.worktrees.file_changes import FileChange, apply_changes
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.writing_bench import ORIGIN
 from tests.hostile.git_traps import HEAD, ORDINARY, TRAPS, config, scene, sprung
@@ -34,7 +34,7 @@ class Bench:
         self._tools = FunctionTools(functions, workspace=Workspace(root))
 
     async def use(self, name: str, /, **arguments: object) -> Output:
-        return await self._tools.call(Call("call", name, arguments, ORIGIN))
+        return await self._tools.call(StartedCall("call", name, arguments, ORIGIN))
 
 
 def new_file(path: str, content: str) -> str:
@@ -85,8 +85,8 @@ async def by_merge(root: Path, files: Files) -> None:
     for path, content in files.items():
         (staged / path).parent.mkdir(parents=True, exist_ok=True)
         (staged / path).write_text(content)
-    changes = [Change(path, "A", "000000", "100644") for path in files]
-    changes = [Change(one.path, "M", "100644", "100644") if (root / one.path).exists() else one for one in changes]
+    changes = [FileChange(path, "A", "000000", "100644") for path in files]
+    changes = [FileChange(one.path, "M", "100644", "100644") if (root / one.path).exists() else one for one in changes]
     for some in (changes, *([one] for one in changes)):
         apply_changes(Workspace(root), Workspace(staged), some, Protected())
 

@@ -10,7 +10,7 @@ import pytest
 from mcc.api.app import build_app
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 from mcc.testing import FakeClock
@@ -52,7 +52,7 @@ class Asked:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
-        self._settings = Settings(data_dir=folder / "data")
+        self._settings = ServiceSettings(data_dir=folder / "data")
         self.status = 0
         self.pieces: list[bytes] = []
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Report
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.models.json_text import MOST_REPAIRED, arguments
 from drone.models.scripted import Line, call
 from drone.sandbox.places.paths import Workspace
@@ -24,7 +24,7 @@ from mcc.api.app import build_app
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import GateChecked, ToolStarted
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
@@ -46,7 +46,7 @@ def store() -> Store:
 
 
 async def posted(store: Store, directory: Path, body: str) -> httpx.Response:
-    app = build_app(Settings(data_dir=directory), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=directory), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
@@ -127,7 +127,7 @@ def many(
 
 
 async def told(tools: FunctionTools, name: str, **given: object) -> tuple[bool, str]:
-    output = await tools.call(Call("call-1", name, given, Origin(record_id="record-1", agent="master")))
+    output = await tools.call(StartedCall("call-1", name, given, Origin(record_id="record-1", agent="master")))
     return output.is_error, unfenced(output.content)
 
 

@@ -53,7 +53,7 @@ from mcc.testing.served import TOKEN, Served
 from mcc.view import generation_tree
 from mcc.view.blueprints import lines_of
 from mcc.view.documents import diff_lines, history_row, node_lines, tree_lines
-from mcc.view.generation import Generation
+from mcc.view.generation import GenerationStory
 from mcc.view.inbox import in_full
 from mcc.view.lines import Lines
 from mcc.view.story import Story
@@ -279,17 +279,17 @@ def test_plain_lines_show_all_of_it(entries: list[Any], capsys: pytest.CaptureFi
     assert any(f"asks: question {BEGINNING}" in line for line in lines)
 
 
-@pytest.mark.parametrize("story", [Story(), Generation()], ids=["order", "generation"])
+@pytest.mark.parametrize("story", [Story(), GenerationStory()], ids=["order", "generation"])
 def test_the_tree_shows_it(entries: list[Any], story: Story) -> None:
     for entry in entries:
         story.add(entry)
     story.add_delta(CHILD, "model.delta", f"speech {NASTY}")
-    drawn = generation_tree.picture(story, AT) if isinstance(story, Generation) else tree(story, AT)
+    drawn = generation_tree.picture(story, AT) if isinstance(story, GenerationStory) else tree(story, AT)
     console = Console(file=io.StringIO(), width=4_000)
     console.print(drawn)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert is_clean(shown)
-    if not isinstance(story, Generation):
+    if not isinstance(story, GenerationStory):
         for before in ("title ", "cmd ", "steer "):
             assert f"{before}{BEGINNING}" in shown, before
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.registry import Models
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings, load
 from mcc.configuration.providers import HOSTS, PROVIDERS, refusal
 from mcc.doctor.examination import CHECKS
@@ -50,7 +50,7 @@ async def sent(told: Settings, name: str, *answers: httpx.Response) -> list[http
         done = {"choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}], "output": []}
         return left.pop(0) if left else httpx.Response(200, json=done)
 
-    models = Models(told, wire=Wire(httpx.MockTransport(answer)))
+    models = Models(told, wire=ModelWire(httpx.MockTransport(answer)))
     try:
         await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), RecordingListener())
     except ModelError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.sandbox.places.paths import Workspace
 from drone.tools.environment import detection_tool
 from drone.tools.frame.tool import FunctionTools
@@ -58,7 +58,7 @@ def link_to_a_pipe(place: Path) -> None:
 async def asked(git: Git, root: Path, name: str) -> Output:
     of = GitTools(git)
     functions = (of.git_status, of.git_diff, of.git_log, of.git_branches, of.git_ls_files, detection_tool(None))
-    call = Call("call-1", name, {}, Origin(record_id="record-1", agent="master"))
+    call = StartedCall("call-1", name, {}, Origin(record_id="record-1", agent="master"))
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await FunctionTools(functions, workspace=Workspace(root)).call(call)
 

@@ -10,7 +10,7 @@ import redis
 from celery.worker.control import Panel
 
 from drone.worker.components import OBEYED, handlers
-from drone.worker.redis_transport import MAX_MESSAGE_BYTES, Message, Unacceptable
+from drone.worker.redis_transport import MAX_MESSAGE_BYTES, PlainMessage, UnreadableMessage
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import RedisAt, make_app, queue_keys
@@ -41,8 +41,8 @@ def peak_megabytes(pid: int) -> float:
 
 @pytest.mark.parametrize("compression", ["application/x-gzip", "gzip", "zlib", "bzip2", "lzma", "brotli", "no such"])
 def test_nothing_is_decompressed(compression: str) -> None:
-    with pytest.raises(Unacceptable, match="compressed"):
-        Message(json.loads(bomb(0, compression)))
+    with pytest.raises(UnreadableMessage, match="compressed"):
+        PlainMessage(json.loads(bomb(0, compression)))
 
 
 def test_messages_that_grow_are_dropped_and_counted_and_the_drone_does_not_grow(site: Site) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.sandbox.places.paths import Workspace
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.git.program import Git
@@ -45,7 +45,7 @@ def tools(git: Git, scene: Scene) -> ToolSet:
 @pytest.fixture
 def ask(tools: ToolSet) -> Ask:
     async def ask(name: str, **arguments: object) -> Output:
-        return await tools.call(Call("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
+        return await tools.call(StartedCall("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
 
     return ask
 
@@ -145,7 +145,7 @@ async def test_row_25_staging_and_committing_run_nothing_of_the_repository(git: 
     tools = FunctionTools(GitWriteTools(git).tools(), workspace=Workspace(scene.root))
 
     async def ask(name: str, **arguments: object) -> Output:
-        return await tools.call(Call("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
+        return await tools.call(StartedCall("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
 
     refused = await ask("git_add", paths=["."])
     assert refused.outcome is Outcome.DENIED and "filter" in refused.content

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from drone.mcp_servers.definitions import listing
 from drone.mcp_servers.results import MOST_BYTES, output_of
-from drone.mcp_servers.server import Refused
+from drone.mcp_servers.server import McpCallRefused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports, load
 from drone.tools.catalog import Toolbox
@@ -116,7 +116,7 @@ class speaking:
 async def refusal(servers: McpServers, **arguments: object) -> str:
     server = servers.server("one")
     assert server is not None and server.problem is None, server and server.problem
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(McpCallRefused) as caught:
         await server.call("one__look", arguments)
     return str(caught.value)
 

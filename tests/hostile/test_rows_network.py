@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.egress.egress import Egress
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 from drone.sandbox.custody import Custody
 from drone.tools.frame.wrappers import Redacted
 from mcc.redaction import Redactor
@@ -44,8 +44,8 @@ async def outside() -> AsyncIterator[Host]:
 async def bench(request: pytest.FixtureRequest, tmp_path: Path, outside: Host) -> AsyncIterator[ShellBench]:
     """Commands without a network, and with one to another host."""
     own = ("a.test:443",)
-    plan = Plan(allow=own, names={"a.test": ["127.0.0.1"], "evil.test": ["127.0.0.1"]})
-    egress = Egress(Plan() if request.param == "without" else plan, Custody())
+    plan = EgressPlan(allow=own, names={"a.test": ["127.0.0.1"], "evil.test": ["127.0.0.1"]})
+    egress = Egress(EgressPlan() if request.param == "without" else plan, Custody())
     async with ShellBench(tmp_path, SECRET, egress=egress) as bench:
         bench.tools = Redacted(bench.tools, Redactor([SECRET]))
         yield bench
@@ -61,7 +61,7 @@ async def test_row_24_nothing_leaves_by_a_command(bench: ShellBench, outside: Ho
 
 async def test_row_39_secrets_of_the_drone_are_not_in_what_a_command_sees(tmp_path: Path) -> None:
     secret = ConfiguredSecret("SHOP", SECRET, ("a.test:443",))
-    egress = Egress(Plan(allow=("a.test:443",), secrets=(secret,)), Custody())
+    egress = Egress(EgressPlan(allow=("a.test:443",), secrets=(secret,)), Custody())
     look = "env; cat /proc/self/environ /proc/1/environ; python3 -c 'import os; print(os.environ)'; set"
     async with ShellBench(tmp_path, egress=egress) as bench:
         said = await bench.run(look)

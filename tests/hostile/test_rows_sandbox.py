@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.limits import Limits
+from drone.sandbox.child import Bounds, EndedProgram
+from drone.sandbox.limits import ProgramLimits
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.guard import ALSO_WHEN_MISSING
 from drone.sandbox.protection.protected import NAMES
@@ -43,7 +43,9 @@ def profile(request: pytest.FixtureRequest) -> Profile:
     return Profile(write=request.param == "workspace-write")
 
 
-async def attacked(sandbox: Bubblewrap, root: Path, argv: tuple[str, ...], profile: Profile, **more: Bounds) -> Ended:
+async def attacked(
+    sandbox: Bubblewrap, root: Path, argv: tuple[str, ...], profile: Profile, **more: Bounds
+) -> EndedProgram:
     return await sandbox.run(argv, Workspace(root), more.get("bounds", SOON), profile=profile, merged=True)
 
 
@@ -278,7 +280,7 @@ async def test_row_21_nobody_becomes_somebody_else(sandbox: Bubblewrap, root: Pa
 async def test_row_21_a_fork_bomb_ends_with_its_call_and_takes_no_more_than_it_may(
     sandbox: Bubblewrap, root: Path, profile: Profile
 ) -> None:
-    few = Bubblewrap(sandbox.program, limits=Limits(processes=40))
+    few = Bubblewrap(sandbox.program, limits=ProgramLimits(processes=40))
     source = (
         "import time\nmade = 0\ntry:\n while made < 2000:\n  if os.fork() == 0: time.sleep(100)\n  made += 1\n"
         "except OSError as error: print('stopped', error.errno == errno.EAGAIN)\nprint(made < 320)"
@@ -289,7 +291,7 @@ async def test_row_21_a_fork_bomb_ends_with_its_call_and_takes_no_more_than_it_m
 
 
 async def test_row_21_filling_tmp_stops_at_its_size(sandbox: Bubblewrap, root: Path, profile: Profile) -> None:
-    small = Bubblewrap(sandbox.program, limits=Limits(tmp_bytes=4 * MB))
+    small = Bubblewrap(sandbox.program, limits=ProgramLimits(tmp_bytes=4 * MB))
     script = (
         "for place in /tmp /dev/shm; do head -c 64M /dev/zero > $place/a; head -c 64M /dev/zero > $place/b;"
         "wc -c < $place/a; done; echo x > /dev/x; echo x > /x; mkdir /run"
@@ -303,7 +305,7 @@ async def test_row_21_filling_tmp_stops_at_its_size(sandbox: Bubblewrap, root: P
 async def test_row_21_a_file_has_a_size_and_a_process_its_memory(
     sandbox: Bubblewrap, root: Path, profile: Profile
 ) -> None:
-    small = Bubblewrap(sandbox.program, limits=Limits(file_bytes=MB, memory_bytes=512 * MB))
+    small = Bubblewrap(sandbox.program, limits=ProgramLimits(file_bytes=MB, memory_bytes=512 * MB))
     source = (
         "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "try: open('/tmp/a', 'wb').write(b'x' * (2 << 20))\n"

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from drone.agent.turns.toolset import Call
-from drone.egress.http1 import Head
+from drone.agent.turns.toolset import StartedCall
+from drone.egress.http1 import MessageHead
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, Endpoint, endpoint_of
@@ -21,7 +21,7 @@ from tests.drone.tools.web_scene import ORIGIN, Scene, page, scene
 EVERYWHERE = Web(hosts=("*", "*:8080"))
 
 
-def hello(head: Head, body: bytes) -> bytes:
+def hello(head: MessageHead, body: bytes) -> bytes:
     return page(b"hello", "text/plain")
 
 
@@ -86,7 +86,7 @@ async def test_row_34_a_redirect_does_not_lead_inside_either(host: str) -> None:
     async def resolve(name: str) -> Sequence[str]:
         return [INSIDE.get(name, PUBLIC)]
 
-    def answer(head: Head, body: bytes) -> bytes:
+    def answer(head: MessageHead, body: bytes) -> bytes:
         return page(b"", "text/html", f"Location: http://{host}/latest", status="307 Moved")
 
     async with scene(answer, web=EVERYWHERE, resolve=resolve) as web:
@@ -155,7 +155,9 @@ async def slow(web: Web, beginning: bytes) -> AsyncIterator[FunctionTools]:
 )
 async def test_row_37_a_server_that_drips_is_left(beginning: bytes) -> None:
     async with slow(Web(hosts=("*",), seconds=0.3), beginning) as tools:
-        output = await asyncio.wait_for(tools.call(Call("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN)), 30)
+        output = await asyncio.wait_for(
+            tools.call(StartedCall("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN)), 30
+        )
     assert output.is_error and "did not come within 0.3 seconds" in output.content
 
 
@@ -201,7 +203,7 @@ async def test_row_38_no_secret_leaves_in_an_address(url: str) -> None:
 async def test_row_38_no_secret_leaves_by_a_redirect_or_a_search() -> None:
     search = WebSearch(backend="searxng", url="http://engine.test")
 
-    def answer(head: Head, body: bytes) -> bytes:
+    def answer(head: MessageHead, body: bytes) -> bytes:
         return page(b"", "text/html", f"Location: /?leak={SECRET}", status="302 Found")
 
     web_of = Web(hosts=("*",), search=search)
@@ -216,10 +218,10 @@ async def test_row_38_what_an_order_or_agent_drops_is_neither_fetched_nor_asked(
     async with scene(hello, web=Web(hosts=("*",), search=search)) as web:
         for lists in ([["b.test"]], [[]], [["a.test", "engine.test"], ["*.test"], ["b.test", "no host!"]]):
             for name, arguments in (("web_fetch", {"url": "http://a.test/"}), ("web_search", {"query": "x"})):
-                output = await web.tools.call(Call("c", name, arguments, ORIGIN, egress=lists))
+                output = await web.tools.call(StartedCall("c", name, arguments, ORIGIN, egress=lists))
                 assert output.outcome is Outcome.DENIED and "not left to this agent" in output.content
         assert not web.host.connections
-        kept = Call("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN, egress=[["a.test"], ["*"]])
+        kept = StartedCall("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN, egress=[["a.test"], ["*"]])
         assert not (await web.tools.call(kept)).is_error
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.places.private import Private
@@ -123,7 +123,7 @@ async def test_row_4_a_directory_that_is_swapped_for_a_link_catches_nothing(
                 ("delete_file", {"path": "dir/deep/moved"}),
                 ("delete_file", {"path": "dir/secret"}),
             ):
-                done += not (await tools.call(Call("c", name, arguments, ORIGIN))).is_error
+                done += not (await tools.call(StartedCall("c", name, arguments, ORIGIN))).is_error
     finally:
         stop.set()
         swapper.join()

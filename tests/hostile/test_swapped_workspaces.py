@@ -15,7 +15,7 @@ from mcc.api.submission import checked
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
@@ -120,7 +120,7 @@ async def test_a_sandbox_has_the_directory_that_was_opened_or_none(
 
 
 def test_an_order_on_a_name_that_is_swapped_is_still_accepted(roots: Path, tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "data", workspace_roots=(roots,))
+    settings = ServiceSettings(data_dir=tmp_path / "data", workspace_roots=(roots,))
     settings.data_dir.mkdir()
     with Exchange(roots / "work", roots / "link"):
         for _ in range(3_000):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.reading import read_file
 from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
@@ -24,7 +24,7 @@ OBEYED = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\t", "\n
 
 
 async def answered(tools: FunctionTools, name: str, **given: object) -> Output:
-    return await tools.call(Call("call-1", name, given, Origin(record_id="record-1", agent="master")))
+    return await tools.call(StartedCall("call-1", name, given, Origin(record_id="record-1", agent="master")))
 
 
 @pytest.mark.parametrize("text", COMMANDS.values(), ids=COMMANDS)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.tools.catalog import Toolbox
 from drone.tools.frame.wrappers import Timed
 from mcc.contracts.entry import Origin
@@ -50,7 +50,7 @@ class Playwright:
             child = await self.play(arguments["agent_type"], arguments["prompt"])
             leaf.children.append(child)
             return name, child.answer, False
-        output = await self._tools.call(Call("x", name, arguments, Origin()))
+        output = await self._tools.call(StartedCall("x", name, arguments, Origin()))
         return name, output.content.partition(INVENTORY)[0], output.is_error
 
 

@@ -23,7 +23,7 @@ import pytest
 
 from mcc.client import MCC
 from mcc.contracts.status import OrderStatus
-from mcc.local.presence import Service
+from mcc.local.presence import LocalService
 
 pytestmark = pytest.mark.xdist_group("family")
 
@@ -234,7 +234,7 @@ def of_flower(up: Up, path: str, login: str | None) -> tuple[int, bytes]:
 
 def test_flower_wants_its_login(up: Up) -> None:
     port = int(up.told["flower_url"].rpartition(":")[2])
-    until(lambda: Service("127.0.0.1", port).get("/healthcheck")[0] == 200, 20, "Flower answers")
+    until(lambda: LocalService("127.0.0.1", port).get("/healthcheck")[0] == 200, 20, "Flower answers")
     assert of_flower(up, "/workers", None)[0] == 401
     assert of_flower(up, "/workers", (up.data_dir / "flower.auth").read_text().strip())[0] == 200
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.settings import BadSettings, Settings, load
+from mcc.settings import BadSettings, ServiceSettings, load
 
 LONG = "x" * 32
 
@@ -130,7 +130,7 @@ def test_what_others_put_into_the_environment_is_let_be(empty: Path) -> None:
 
 
 def test_secrets_are_masked_when_settings_are_shown(tmp_path: Path) -> None:
-    settings = Settings.model_validate(
+    settings = ServiceSettings.model_validate(
         {
             "data_dir": tmp_path,
             "database_url": "postgresql://u:geheim@h/d",

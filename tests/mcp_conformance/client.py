@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from drone.mcp_servers.elicitation import People, Question
-from drone.mcp_servers.server import Refused, Server
+from drone.mcp_servers.elicitation import Elicitor, Question
+from drone.mcp_servers.server import ConnectedServer, McpCallRefused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports
 from mcc.addresses import AddressRule, Endpoint
@@ -85,12 +85,12 @@ class Scenario:
         finally:
             await servers.close()
 
-    async def _calls(self, server: Server) -> AsyncIterator[str]:
+    async def _calls(self, server: ConnectedServer) -> AsyncIterator[str]:
         named = [{"name": spec.name.partition("__")[2]} for spec in server.specs()]
         for one in self.context.get("toolCalls", named):
             arguments = one.get("arguments", ARGUMENTS.get(one["name"], {}))
             try:
-                result = await server.call(f"one__{one['name']}", arguments, People("one", ask))
+                result = await server.call(f"one__{one['name']}", arguments, Elicitor("one", ask))
                 yield f"{one['name']}: {result.model_dump_json()[:200]}"
-            except Refused as refused:
+            except McpCallRefused as refused:
                 yield f"{one['name']}: {refused}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcc.documents import Document, Refused
+from mcc.documents import DispatchRefused, Document
 from mcc.documents.briefs import brief_of
 from mcc.documents.commands import HIDDEN, VISIBLE, AnyCommand
 from tests.mcc.documents.course import BLUEPRINT, add, move, remove, set_metadata, set_props
@@ -27,7 +27,7 @@ def test_every_change_goes_through_one_dispatch_reduce_recompute_commit_tell() -
     assert set(change.changed) == {"/", "/lesson-1", "/lesson-2"}
     (step,) = change.steps
     assert document.history[-1] is step and step.fields == {"metadata.grade": (7, 9)}
-    with pytest.raises(Refused):
+    with pytest.raises(DispatchRefused):
         document.dispatch([set_metadata("/", grade=10), set_props("/lesson-1", minutes="long")])
     assert document.state is change.state
 
@@ -38,7 +38,7 @@ def test_chat_generation_and_a_person_are_told_apart_in_what_one_dispatch_keeps(
     document.dispatch(set_props("/lesson-1", minutes=35), by="chat")
     document.dispatch(set_props("/lesson-1", minutes=40), by="person")
     assert [step.by for step in document.history[-3:]] == ["agent", "chat", "person"]
-    with pytest.raises(Refused, match="A person holds this value"):
+    with pytest.raises(DispatchRefused, match="A person holds this value"):
         document.dispatch(set_props("/lesson-1", minutes=45), by="agent")
 
 
@@ -96,7 +96,7 @@ def test_hidden_commands_are_dispatched_for_people_and_for_nobody_else() -> None
         sent = {"command": _name(command), **({"node": "/lesson-1"} if "node" in command.model_fields else {})}
         document.dispatch(sent)
         for by in ("chat", "agent", "metadata_agent", "outline", "import"):
-            with pytest.raises(Refused):
+            with pytest.raises(DispatchRefused):
                 document.dispatch(sent, by=by)  # type: ignore[arg-type]
 
 

@@ -1,13 +1,13 @@
 """Section A, its rules: kinds, derived ones, what CEL sees, guidelines, bindings. One test for each row."""
 
 from mcc.documents.component import context_of
-from mcc.documents.functions import NodeView, function
+from mcc.documents.functions import ReadOnlyNode, function
 from mcc.documents.judging import judge_functions
 from tests.mcc.documents.blueprints import blueprint, broken, course, node, recomputed, state, verdicts
 
 
 @function("even")
-def _even(found: NodeView) -> bool | str:
+def _even(found: ReadOnlyNode) -> bool | str:
     return found.props["n"] % 2 == 0 or "n is odd"
 
 

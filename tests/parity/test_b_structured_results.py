@@ -12,7 +12,7 @@ from drone.models.scripted import Line, Said, call
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
 from drone.tools.catalog import Toolbox
-from drone.tools.environment import Look, Survey
+from drone.tools.environment import Look, WorkspaceSurvey
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
@@ -30,7 +30,7 @@ def told(world: World) -> dict[str, Any]:
 class Blind(Toolbox):
     """A toolbox whose look at the workspace fails."""
 
-    async def look(self, survey: Survey | None, workspace: Workspace, threads: OwnThreads) -> Look:
+    async def look(self, survey: WorkspaceSurvey | None, workspace: Workspace, threads: OwnThreads) -> Look:
         return Look()
 
 

@@ -14,7 +14,7 @@ from drone.agent.ports.model import (
     Ask,
     ModelError,
 )
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.schema import ToolDeclarationError
@@ -519,7 +519,7 @@ class Growing:
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(ToolSpec(f"step_{number}", "Go on.", {"type": "object"}) for number in range(self.count))
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         self.count += 1
         return Output("The key is topsecret-1234.")
 

@@ -22,7 +22,7 @@ from drone.tools.catalog import Toolbox
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.record import ChatRecord, ToolStep
 
 Play = Callable[[str, int, Ask], Said]
@@ -85,7 +85,7 @@ class World:
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         return self.play(next(prompts, ""), replies, ask)
 
-    async def run(self, prompt: str = "go", *limits: str, agent: str = "master", **more: Any) -> Outcome:
+    async def run(self, prompt: str = "go", *limits: str, agent: str = "master", **more: Any) -> OrderOutcome:
         """The order's outcome; `more` are further fields of the order, `watch` sees each entry.
 
         `parks`: the order may be laid aside, as in a service.

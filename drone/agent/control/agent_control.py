@@ -9,7 +9,7 @@ from typing import Any
 
 from drone.agent.control.idle_watch import Block
 from drone.agent.ports.journal import JournalError
-from drone.agent.ports.report import Ended
+from drone.agent.ports.report import RunEnded
 from drone.agent.state.restraints import Restraints
 from mcc.contracts.control import Control, SteerMode
 from mcc.contracts.entry import Origin
@@ -144,7 +144,7 @@ class AgentControl:
             again.set()
 
     async def until_resumed(self) -> None:
-        """Wait until neither this agent nor an ancestor is paused. Raises `Ended`."""
+        """Wait until neither this agent nor an ancestor is paused. Raises `RunEnded`."""
         self.check()
         while paused := self._paused_at():
             paused._changed = paused._changed or asyncio.Event()
@@ -228,15 +228,15 @@ class AgentControl:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     def check(self) -> None:
-        """Raises `Ended` when this agent or an ancestor was cancelled."""
+        """Raises `RunEnded` when this agent or an ancestor was cancelled."""
         if (why := self._cancel_reason()) is not None:
-            raise Ended(why)
+            raise RunEnded(why)
 
     @contextmanager
     def in_rounds(self, scope: asyncio.Timeout) -> Iterator[None]:
         """Wraps the agent's rounds; `scope` is the time limit around them, which `end` expires.
 
-        Raises `Ended` even when the rounds end otherwise at the moment the agent is cancelled.
+        Raises `RunEnded` even when the rounds end otherwise at the moment the agent is cancelled.
         """
         self._scope = scope
         try:

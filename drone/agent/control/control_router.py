@@ -7,7 +7,7 @@ from typing import Protocol
 
 from drone.agent.control.agent_control import AgentControl, Mail
 from drone.agent.control.idle_watch import Block, IdleWatch
-from drone.agent.control.inbox import Inbox, People
+from drone.agent.control.inbox import People, TurnInbox
 from drone.agent.ports.journal import Journal, JournalError
 from drone.agent.state.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind, merged, metadata_problem
@@ -105,7 +105,7 @@ class ControlRouter:
         self.idle = idle or IdleWatch()
         self.tree = tree or Tree()
         self._journal = ControlJournal(TreeJournal(journal, self.tree), receipts or NoReceipts())
-        self.inbox = Inbox(self.tree, self._journal.write, people)
+        self.inbox = TurnInbox(self.tree, self._journal.write, people)
         self.workspace_key = ""
         """Identifies the turn's workspace in approvals; set by the code that opens the workspace."""
         self._top = AgentControl(ORDER, None, self.tree.restraints)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from drone.agent.ports.inbox_item import Item, item_id
+from drone.agent.ports.inbox_item import InboxItem, item_id
 from drone.agent.state.tree import Tree
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Origin
@@ -42,7 +42,7 @@ class Nobody:
         raise AssertionError("nobody is asked who cannot be reached")
 
 
-class Inbox:
+class TurnInbox:
     """One per turn. Use on one event loop only. Its state is the journal's (`RecordState.items`)."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Inbox:
         self._write = write
         self._told: dict[str, asyncio.Event] = {}
 
-    async def said(self, origin: Origin, item: Item) -> InboxReply:
+    async def said(self, origin: Origin, item: InboxItem) -> InboxReply:
         """Wait for people's decision on, or answer to, an item. Raises `JournalError`."""
         if item.heard is None and (said := await self.people.ask(origin, item.asked)) is not None:
             await self._tell(origin, reply_fact(item.asked, said))
@@ -79,7 +79,7 @@ class Inbox:
         if (waiting := self._told.pop(item_id(fact), None)) is not None:
             waiting.set()
 
-    def _found(self, id: str) -> tuple[Origin, Item] | None:
+    def _found(self, id: str) -> tuple[Origin, InboxItem] | None:
         """The item and its agent, also when that agent has not restarted yet under this drone."""
         for record in self._tree.records.values():
             if id in record.items and record.finished is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.receipts import Receipt, passages_shown
+from drone.agent.ports.receipts import CallReceipt, passages_shown
 from drone.agent.ports.report import GateFailed, Report, describe_or_raise, not_an_object
 from drone.agent.ports.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED, as_submission
 from drone.agent.state.record import RecordState
@@ -41,12 +41,12 @@ class Evidence:
     """
 
     task: str
-    receipts: Sequence[Receipt]
+    receipts: Sequence[CallReceipt]
     children: Sequence[Report]
     usage: Usage
     reading: frozenset[str] = frozenset()
     threads: OwnThreads = field(default_factory=OwnThreads, repr=False, compare=False)
-    below: Sequence[Receipt] = ()
+    below: Sequence[CallReceipt] = ()
     roots: tuple[str, ...] = ()
     kept: Callable[[str], Awaitable[str | None]] = field(default=_nothing_kept, repr=False, compare=False)
 
@@ -81,7 +81,7 @@ ERROR_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """The outcome of a check. Without errors it is accepted: `result` (JSON) is the run's result, `text` its text.
 
     `errors`: sentences that the model can act on. `faults`: those among them that say a rule could not be evaluated.
@@ -120,10 +120,10 @@ class Gate(Protocol):
     def guidance(self) -> str:
         """The section about the gate that is appended to the system prompt."""
 
-    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> GateVerdict:
         """Check a submission. Never raises because of its content; never blocks the event loop."""
 
-    def answer(self, verdict: Verdict, said: str) -> str:
+    def answer(self, verdict: GateVerdict, said: str) -> str:
         """The tool result that the model sees; `said` is the runtime's own text, which contains every error."""
 
 
@@ -136,7 +136,7 @@ class RunGate:
         self._attempts = attempts
         self._specs = tuple(gate.specs())
         self._names = {spec.name for spec in self._specs}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, GateVerdict] = {}
 
     def owns(self, name: str) -> bool:
         return name in self._names
@@ -148,7 +148,7 @@ class RunGate:
     def tried(self) -> int:
         return self._state.gate.tried
 
-    def verdict(self, accepted: ToolCall) -> Verdict | None:
+    def verdict(self, accepted: ToolCall) -> GateVerdict | None:
         """The verdict that accepted this call; None when it was accepted under another drone and must be checked
         again."""
         return self._verdicts.get(accepted.call_id)
@@ -156,10 +156,10 @@ class RunGate:
     async def call(self, call: ToolCall, evidence: Evidence) -> tuple[GateChecked | None, Output]:
         """Handle a call of a finish tool: the entry (None when nothing was checked) and the tool result."""
         if self._state.gate.accepted is not None:
-            return None, self._answer(Verdict(), _ACCEPTED_ALREADY, error=True)
+            return None, self._answer(GateVerdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
             said = f"Not looked at: the result was refused {self.tried} times.{self._attempts_left(self.tried)}"
-            return None, self._answer(Verdict(self._state.gate.errors), said)
+            return None, self._answer(GateVerdict(self._state.gate.errors), said)
         verdict = _refuse_untried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
             good = f"This {WOULD_BE_ACCEPTED}. Hand it in with {self._gate.finish}."
@@ -173,7 +173,7 @@ class RunGate:
         chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._attempts_left(attempt)
         return checked, self._answer(verdict, _complaint(verdict) + chances)
 
-    def _answer(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
+    def _answer(self, verdict: GateVerdict, said: str, *, error: bool = False) -> Output:
         wrong = error or not verdict.ok
         return Output(self._gate.answer(verdict, said), is_error=wrong, outcome=Outcome.ERROR if wrong else Outcome.OK)
 
@@ -219,22 +219,22 @@ class RunGate:
         said = f"the reply was no call of {self._gate.finish}; its text is the result and was taken"
         return _checked(REPLY, self.tried + 1, replace(verdict, warnings=(said, *verdict.warnings)))
 
-    async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
+    async def _judged(self, call: ToolCall, evidence: Evidence) -> GateVerdict:
         call, notes = (read := self._read(call)).call, read.notes
         if not isinstance(call.arguments, Mapping):
-            return Verdict((not_an_object(call.name, call.arguments),))
+            return GateVerdict((not_an_object(call.name, call.arguments),))
         offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
         try:
             verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
             broke = describe_or_raise(error)
             said = f"The check itself broke, so nothing could be accepted: {broke}. Hand the result in again."
-            return Verdict((said,))
+            return GateVerdict((said,))
         shown = [few(sentences, MAX_ERRORS, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
         warnings = few((*notes, *verdict.warnings), MAX_ERRORS, ERROR_CHARACTERS)
         return replace(verdict, errors=shown[0], faults=shown[1], warnings=warnings)
 
-    async def best(self, evidence: Evidence) -> Verdict | None:
+    async def best(self, evidence: Evidence) -> GateVerdict | None:
         """The verdict on the refused submission with the fewest errors; None when nothing was submitted."""
         call = self._state.gate.best
         return None if call is None else await self._judged(call, evidence)
@@ -279,7 +279,7 @@ def _spelled(text: str, spec: ToolSpec) -> Mapping[str, object] | None:
     return None if isinstance(read.get(WRAPPED, ""), str) else read
 
 
-def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = False) -> GateChecked:
+def _checked(tool: str, attempt: int, verdict: GateVerdict, *, check_only: bool = False) -> GateChecked:
     return GateChecked(
         tool=tool,
         attempt=attempt,
@@ -291,7 +291,7 @@ def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = Fa
     )
 
 
-def _refuse_untried(verdict: Verdict, evidence: Evidence) -> Verdict:
+def _refuse_untried(verdict: GateVerdict, evidence: Evidence) -> GateVerdict:
     """Refuses a "blocked" result of an agent that has reading tools and used none of them."""
     result = verdict.result
     is_blocked = isinstance(result, Mapping) and result.get("status") == RecordStatus.BLOCKED
@@ -300,7 +300,7 @@ def _refuse_untried(verdict: Verdict, evidence: Evidence) -> Verdict:
     return replace(verdict, errors=(TRY_FIRST,))
 
 
-def _complaint(verdict: Verdict) -> str:
+def _complaint(verdict: GateVerdict) -> str:
     told = f"\n(As read: {'; '.join(verdict.warnings)}.)" if verdict.warnings else ""
     if len(verdict.errors) == 1:
         return f"Not accepted: {verdict.errors[0]}{told}"
@@ -336,11 +336,11 @@ class StateGate:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> GateVerdict:
         wrong = await self._check()
-        return Verdict((wrong,) if isinstance(wrong, str) else tuple(wrong))
+        return GateVerdict((wrong,) if isinstance(wrong, str) else tuple(wrong))
 
-    def answer(self, verdict: Verdict, said: str) -> str:
+    def answer(self, verdict: GateVerdict, said: str) -> str:
         return said
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, Verdict
+from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, GateVerdict
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.receipts import Receipt
+from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
@@ -57,7 +57,7 @@ class ReportGate:
     ) -> None:
         """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by name.
 
-        Raises `SchemaError`, `RuleError`. The first rule in a process loads the CEL parser (about 0.3 s).
+        Raises `SchemaError`, `ExpressionError`. The first rule in a process loads the CEL parser (about 0.3 s).
         """
         known = resolved(schema)
         self._schema = checked_schema(REPORT if known is None else known)
@@ -72,15 +72,15 @@ class ReportGate:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> GateVerdict:
         whole = await evidence.whole_texts() if self._reads else {}
         judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
             errors = (*errors, *await _asked(name, function, judged.whole, evidence))
-        return Verdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
+        return GateVerdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
 
-    def answer(self, verdict: Verdict, said: str) -> str:
+    def answer(self, verdict: GateVerdict, said: str) -> str:
         return said
 
     def _judged(self, offered: Mapping[str, object], evidence: Evidence, whole_texts: Mapping[str, str]) -> _Judged:
@@ -103,7 +103,7 @@ def gate_for(
     """The gate of an agent; None when a reply without tool calls is its result.
 
     `result_schema` and `rules`: the order's, for its root agent. The schema replaces that of the agent's definition,
-    the rules are added to those of the definition. Raises `SchemaError`, `RuleError`.
+    the rules are added to those of the definition. Raises `SchemaError`, `ExpressionError`.
     """
     own = None if definition.result == TEXT_NAME else definition.result
     schema = own if result_schema is None else result_schema
@@ -197,7 +197,7 @@ def variables(
     return {name: made[name]() for name in names}
 
 
-def _receipt(receipt: Receipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def _receipt(receipt: CallReceipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     paths = [reads.normalized(path) for path in receipt.paths]
     return {
         "call_id": receipt.call_id,

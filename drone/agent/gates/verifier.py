@@ -60,7 +60,7 @@ def as_verifier(definition: AgentDefinition) -> AgentDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JudgedWork:
     """What a verifier judges. `request`: the request and people's messages beside it; `result`: text or JSON;
     `messages`: those of the run; `before`: the conversation before the request.
     """
@@ -178,7 +178,7 @@ class Verifying:
         return verifier_record_id(self._state.origin.record_id or "", self._state.rounds)
 
     async def verdict(self, candidate: Report) -> VerifyChecked:
-        """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `Exhausted`."""
+        """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `ProcessExhausted`."""
         state = self._state
         if state.landing is not None:
             return self._no_verdict(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
@@ -225,10 +225,12 @@ class Verifying:
             why = "the agent went on with its work before there was a verdict"
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=self._record_id)
 
-    def _work(self, candidate: Report) -> Work:
+    def _work(self, candidate: Report) -> JudgedWork:
         transcript = self._state.transcript
         result = candidate.text if candidate.result is None else to_json(candidate.result).decode()
-        return Work((self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1])
+        return JudgedWork(
+            (self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1]
+        )
 
     def _checked(self, report: Report) -> VerifyChecked:
         try:

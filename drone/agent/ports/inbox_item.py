@@ -17,7 +17,7 @@ SHOWN_LEVELS = 12
 
 
 @dataclass(slots=True)
-class Item:
+class InboxItem:
     """A request and, once people have responded, what they said (`heard`)."""
 
     asked: InboxRequest

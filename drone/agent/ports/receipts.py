@@ -10,7 +10,7 @@ from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, T
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern, PatternMatch
 from mcc.rules.reads import Passage
 
 READ_FILE = "read_file"
@@ -121,7 +121,7 @@ def _patched(lines: Iterator[str]) -> Iterator[Passage]:
             yield from _hunk(path, hunk, lines)
 
 
-def _hunk(path: str, head: Found, lines: Iterator[str]) -> Iterator[Passage]:
+def _hunk(path: str, head: PatternMatch, lines: Iterator[str]) -> Iterator[Passage]:
     """The passages of one hunk. Reads as many lines as its head says: lines of content may look like heads."""
     left = {"-": int(head["olds"] or 1), "+": int(head["news"] or 1)}
     sides: dict[str, list[str]] = {"-": [], "+": []}
@@ -151,7 +151,7 @@ READERS: Mapping[str, Reader] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class CallReceipt:
     """One finished call.
 
     `paths`: the normalized paths in its arguments `path` and `paths`; `path`: the first of them, None without any.
@@ -174,7 +174,7 @@ class Receipt:
         return self.paths[0] if self.paths else None
 
     @classmethod
-    def of(cls, call: ToolCall, done: ToolFinished, started: ToolStarted | None = None) -> "Receipt":
+    def of(cls, call: ToolCall, done: ToolFinished, started: ToolStarted | None = None) -> "CallReceipt":
         """`started`: the call's start, which has its arguments as they were read."""
         sent = call.arguments if started is None else started.arguments
         given = sent if isinstance(sent, Mapping) else {}
@@ -198,7 +198,7 @@ def reading(specs: Iterable[ToolSpec]) -> frozenset[str]:
     return frozenset(spec.name for spec in specs if spec.only_reads and spec.name != READ_ARTIFACT)
 
 
-def recalled(messages: Iterable[Message]) -> Iterator[Receipt]:
+def recalled(messages: Iterable[Message]) -> Iterator[CallReceipt]:
     """The receipts of calls in an earlier part of the conversation, which still count as evidence."""
     asked: dict[str, ToolCall] = {}
     for message in messages:
@@ -209,7 +209,7 @@ def recalled(messages: Iterable[Message]) -> Iterator[Receipt]:
                 for one in results:
                     if call := asked.get(one.call_id):
                         outcome = Outcome.ERROR if one.is_error else Outcome.OK
-                        yield Receipt.of(
+                        yield CallReceipt.of(
                             call,
                             ToolFinished(
                                 call_id=one.call_id,

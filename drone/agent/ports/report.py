@@ -9,7 +9,7 @@ from drone.agent.ports.journal import JournalError
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import VerifyChecked
 from mcc.contracts.limits import TOKENS
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import repeated_key
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -98,10 +98,10 @@ class Stopped(Exception):
     ├── LimitReached    a limit of the turn or the agent is used up
     ├── GateFailed      the attempts to submit an acceptable result are used up
     ├── NoProgress      the agent repeats itself
-    ├── Refused         the model, or its provider's filter, refused to answer
+    ├── ModelRefused    the model, or its provider's filter, refused to answer
     ├── NotDone         the model says that it cannot do what was asked
     ├── NoAnswer        the model ends its replies without an answer
-    └── Ended           a person cancelled this agent
+    └── RunEnded        a person cancelled this agent
     """
 
     status: AgentEnd = RecordStatus.FAILED
@@ -129,7 +129,7 @@ class NoProgress(Stopped):
     cause = Cause.NO_PROGRESS
 
 
-class Refused(Stopped):
+class ModelRefused(Stopped):
     cause = Cause.REFUSED
 
 
@@ -141,7 +141,7 @@ class NoAnswer(Stopped):
     cause = Cause.MODEL
 
 
-class Ended(Stopped):
+class RunEnded(Stopped):
     status = RecordStatus.CANCELLED
     cause = Cause.CANCELLED
 
@@ -155,7 +155,7 @@ class Halt:
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedRun:
     """A verifier's verdicts on one run. `checked`: the verdict on its result, unless something came after it.
 
     `revisions`: how often the work was sent back; `sent_back`: the answer that was sent back last.
@@ -178,24 +178,24 @@ SAID = 500
 """Most characters of an error's message that are passed on."""
 
 
-class Exhausted(Exception):
+class ProcessExhausted(Exception):
     """This process is out of memory or threads. That is no order's fault, so no order may end because of it."""
 
 
 def describe_or_raise(error: BaseException) -> str:
     """Describe an unexpected error; re-raises it when it concerns the run itself: its cancellation or its journal.
 
-    Raises `Exhausted` when it concerns the process. `SystemExit` is described like other errors: raised in one call, it
-    must not end the process with all its orders.
+    Raises `ProcessExhausted` when it concerns the process. `SystemExit` is described like other errors: raised in one
+    call, it must not end the process with all its orders.
     """
     if isinstance(error, asyncio.CancelledError):
         if _is_cancelled():
             raise error
         return "it was cancelled from within"
-    if isinstance(error, JournalError | Exhausted) or not isinstance(error, Exception | SystemExit):
+    if isinstance(error, JournalError | ProcessExhausted) or not isinstance(error, Exception | SystemExit):
         raise error
     if is_exhausted(error):
-        raise Exhausted(_described(error)) from error
+        raise ProcessExhausted(_described(error)) from error
     return _described(error)
 
 
@@ -214,7 +214,7 @@ def not_an_object(name: str, sent: str) -> str:
 def is_exhausted(error: BaseException) -> bool:
     """Whether this error means that the process is out of memory or threads."""
     no_thread = isinstance(error, RuntimeError) and NO_THREAD in str(error)
-    return no_thread or isinstance(error, MemoryError | Exhausted)
+    return no_thread or isinstance(error, MemoryError | ProcessExhausted)
 
 
 def _described(error: BaseException) -> str:
@@ -227,27 +227,29 @@ def _is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def outcome_of(report: Report) -> Outcome:
+def outcome_of(report: Report) -> OrderOutcome:
     """The outcome of an order, from its root agent's report."""
     if report.cause is None:
         return _succeeded(report)
     reason = failure_reason(report.cause, report.limit)
     if reason is None:
-        return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
-    failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
+        return OrderOutcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
+    failed = OrderOutcome(
+        status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None
+    )
     # The best submission: it was not accepted, but a person may still want to read it.
     if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:
         return failed
     return failed.model_copy(update={"result": report.result, "accepted": False})
 
 
-def _succeeded(report: Report) -> Outcome:
+def _succeeded(report: Report) -> OrderOutcome:
     """A result whose verifier gave no verdict still succeeds, as does an answer that may be none; `detail` says so."""
     checked = report.checked
     unverified = checked is not None and checked.passed is None
     unsure = f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else ""
     judged = report.result is not None or (checked is not None and checked.passed is True)
-    return Outcome(
+    return OrderOutcome(
         status=OrderStatus.SUCCEEDED,
         answer=report.text,
         result=report.result,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drone.agent.ports.model import NOT_DONE
-from drone.agent.ports.report import NoAnswer, NoProgress, NotDone, Refused
+from drone.agent.ports.report import ModelRefused, NoAnswer, NoProgress, NotDone
 from drone.agent.ports.transcript import NUDGE, VALIDATE
 from drone.agent.state.leaks import leak_in, missing_calls, missing_parser, missing_reasoning_parser
 from mcc.contracts.blocks import ToolCall, refusal_in
@@ -62,7 +62,7 @@ class _RepeatedCall:
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """Watches one run. Counts rounds, not calls: a hundred bad calls in one reply are one bad round."""
 
     _last: list[_RepeatedCall] = field(default_factory=list)
@@ -247,7 +247,8 @@ class AnswerCheck:
     def judge(self, reply: ModelReplied, tools: Collection[str], finish_tools: Collection[str]) -> AgentStep | None:
         """A nudge when the reply is no answer; None when it has tool calls or may be the answer.
 
-        `tools`: names of all the agent's tools; `finish_tools`: the gate's. Raises `Refused`, `NotDone`, `NoAnswer`.
+        `tools`: names of all the agent's tools; `finish_tools`: the gate's. Raises `ModelRefused`, `NotDone`,
+        `NoAnswer`.
         """
         said, self._before = self._before + reply.text, ""
         self._whole, self.text, self.remark = self.text, said or self.text, ""
@@ -255,7 +256,7 @@ class AnswerCheck:
             self._cut = self._silent = 0
             return None
         if reply.finish_reason in ("refusal", "content_filter"):
-            raise Refused(_refusal(reply))
+            raise ModelRefused(_refusal(reply))
         if reply.finish_reason == NOT_DONE:
             raise NotDone(f"the model {reply.model} cannot do this; its answer says what it can")
         if not reply.text.strip():

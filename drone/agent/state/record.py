@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import assert_never, cast
 
 from drone.agent.ports.artifacts import READ_ARTIFACT
-from drone.agent.ports.inbox_item import Item, item_id
+from drone.agent.ports.inbox_item import InboxItem, item_id
 from drone.agent.ports.messages import AssistantMessage, Picture, ToolResult, ToolResults
-from drone.agent.ports.receipts import Receipt
-from drone.agent.ports.report import Cause, Halt, Judged, Report, Stopped
+from drone.agent.ports.receipts import CallReceipt
+from drone.agent.ports.report import Cause, Halt, JudgedRun, Report, Stopped
 from drone.agent.ports.transcript import NOT_SENT, NUDGE, Estimate, Transcript, text_for_model
-from drone.agent.state.progress import AnswerCheck, Progress
+from drone.agent.state.progress import AnswerCheck, RunProgress
 from drone.agent.state.restraints import GateState, Restraints
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
@@ -106,16 +106,16 @@ class RecordState:
     waits_for_provider: bool = False
     waited_seconds: float = 0.0
     not_sent: set[str] = field(default_factory=set)
-    receipts: list[Receipt] = field(default_factory=list)
+    receipts: list[CallReceipt] = field(default_factory=list)
     child_ids: list[str] = field(default_factory=list)
     calls: int = 0
     usage: Usage = NOTHING
     spent: Usage = NOTHING
     estimate: Estimate = field(default_factory=Estimate)
     gate: GateState = field(default_factory=GateState)
-    judged: Judged = field(default_factory=Judged)
+    judged: JudgedRun = field(default_factory=JudgedRun)
     messages_heard: list[str] = field(default_factory=list)
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     nudge: AgentStep | None = None
     answer_check: AnswerCheck = field(default_factory=AnswerCheck)
     stopped: Halt | None = None
@@ -128,7 +128,7 @@ class RecordState:
     denied: bool = False
     window: int | None = None
     finish_tools: frozenset[str] = frozenset()
-    items: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, InboxItem] = field(default_factory=dict)
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
     """Seconds that drones had worked on the turn when the run began; None if under this drone."""
@@ -177,10 +177,10 @@ class RecordState:
         """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
-        self.progress, self.answer_check, self.asked = Progress(), AnswerCheck(self.text), None
+        self.progress, self.answer_check, self.asked = RunProgress(), AnswerCheck(self.text), None
         self.gate = GateState(accepted=self.gate.accepted)
         self.stopped = None
-        self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
+        self.landing, self.landed, self.judged = None, False, JudgedRun(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
         """Apply the next entry. Every kind is listed, including those that change nothing."""
@@ -221,7 +221,7 @@ class RecordState:
                 self.asked, self.window = None, known.window_tokens or self.window
                 self.transcript.clip(known.clipped)
             case ApprovalRequested() | QuestionAsked():
-                self.items.setdefault(item_id(known), Item(known))
+                self.items.setdefault(item_id(known), InboxItem(known))
             case ApprovalDecided() | QuestionAnswered():
                 if (item := self.items.get(item_id(known))) is not None:
                     item.heard = item.heard or known
@@ -295,7 +295,7 @@ class RecordState:
         self.open.finished[call.call_id] = done
         self.found.update(dict.fromkeys(done.found))
         if call.name not in self.finish_tools:
-            self.receipts.append(Receipt.of(call, done, self.open.started.get(call.call_id)))
+            self.receipts.append(CallReceipt.of(call, done, self.open.started.get(call.call_id)))
             self.child_ids.extend(done.subagent_ids)
             self.calls += done.outcome is not Outcome.DENIED
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from drone.agent.ports.journal import Journal, TextDelta
 from drone.agent.ports.messages import Message, UserMessage
-from drone.agent.ports.receipts import Receipt
+from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report
 from drone.agent.ports.transcript import first_message
 from drone.agent.state.record import RecordState
@@ -215,12 +215,12 @@ class Tree:
         ended = above.worktrees.get(record.origin.record_id or "") if above else None
         return replace(record.report(), worktree=ended if isinstance(ended, WorktreeEnded) else None)
 
-    def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
+    def receipts_of(self, record_ids: Iterable[str]) -> Iterator[CallReceipt]:
         """The receipts of these agents; an agent listed twice counts once."""
         records = (self.records.get(record_id) for record_id in dict.fromkeys(record_ids))
         return (receipt for record in records if record is not None for receipt in record.receipts)
 
-    def receipt(self, recalled: Receipt) -> Receipt:
+    def receipt(self, recalled: CallReceipt) -> CallReceipt:
         """This turn's own receipt of a call recalled from a conversation; the recalled one for calls of other turns."""
         records = self.records.values()
         return next((one for record in records for one in record.receipts if one.call_id == recalled.call_id), recalled)

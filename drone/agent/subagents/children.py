@@ -106,8 +106,8 @@ class FinishedRun:
 
 
 async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
-    """Run a child to its end. All that happens in the run is in the report; raises only `JournalError`, `Exhausted`,
-    CancelledError, and `CannotHire` where the agent's own working directory cannot be created."""
+    """Run a child to its end. All that happens in the run is in the report; raises only `JournalError`,
+    `ProcessExhausted`, CancelledError, and `CannotHire` where the agent's own working directory cannot be created."""
     # Runs in its parent's task and event loop, not in a Celery task of its own: docs/decisions/09.
     isolation = agent.hired.isolation
     if isolation is not None:

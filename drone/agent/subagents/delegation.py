@@ -35,7 +35,7 @@ from drone.agent.subagents.children import (
     report_output,
 )
 from drone.agent.turns.call_ends import refusal
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.threads import side_by_side
 from mcc.contracts.fence import fenced
@@ -252,7 +252,7 @@ class Delegation:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if all(call.name != spec.name for spec in self._specs):
             return refusal(f"You may not use {call.name}.", Outcome.DENIED)
         try:
@@ -265,7 +265,7 @@ class Delegation:
         except (BadAssignment, CannotHire, CannotContinue) as error:
             return refusal(str(error))
 
-    async def _run(self, call: Call) -> Output:
+    async def _run(self, call: StartedCall) -> Output:
         if call.name == SUBAGENTS_RUN:
             asked = assignments_of(call.arguments, self._most)
             members = await AgentGroup(self._children, asked, call).run()

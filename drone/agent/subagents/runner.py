@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, ModelError, Reply
 from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turns.call_ends import refusal
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock
 from mcc.contracts.limits import Limits
@@ -119,13 +119,13 @@ class DelegationTools:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if call.turn is None:
             return refusal("This tool works for an agent at work only.")
         names = [spec.name for spec in self._specs]
         below = Delegation(call.turn, self._offered, self._hired, depth=call.origin.depth, tools=names)
         return await below.call(call)
 
-    def _hired(self, wanted: Wanted) -> Agent:
+    def _hired(self, wanted: Wanted) -> AgentRuntime:
         model = _Elsewhere(self._runner, wanted)
-        return Agent(self._definitions[wanted.agent_type], model=model, limits=self._limits)
+        return AgentRuntime(self._definitions[wanted.agent_type], model=model, limits=self._limits)

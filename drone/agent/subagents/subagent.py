@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.conversations import Conversation
 from drone.agent.ports.journal import Journal, MemoryJournal
 from drone.agent.ports.messages import Message, ToolSpec
@@ -24,7 +24,7 @@ from drone.agent.subagents.children import (
     take_spawn,
 )
 from drone.agent.turns.call_ends import refusal
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.ids import derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import Outcome
@@ -53,7 +53,7 @@ class SubAgent:
     Raises ValueError for a name that is not valid for a tool.
     """
 
-    agent: Agent
+    agent: AgentRuntime
     name: str = ""
     description: str = ""
 
@@ -115,7 +115,7 @@ class SubAgentTool:
     def specs(self) -> Sequence[ToolSpec]:
         return (self._spec,)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if errors := self._schema.errors(self._schema.handed_in(call.arguments)):
             return refusal(f"The arguments of {call.name} do not fit: {'; '.join(errors)}")
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
@@ -209,7 +209,7 @@ class SubAgentSession:
             _SENDS.reset(before)
             self._under_way = None
 
-    def _next(self, task: Task, conversation: Conversation[Agent]) -> Task:
+    def _next(self, task: Task, conversation: Conversation[AgentRuntime]) -> Task:
         return continued(task, conversation) if conversation.turns else task
 
     def _record_id(self, under: str) -> str:
@@ -230,11 +230,11 @@ class SubAgentSession:
         finally:
             self._journal.in_use = False
 
-    def _fresh(self) -> Conversation[Agent]:
+    def _fresh(self) -> Conversation[AgentRuntime]:
         return Conversation(self.sub.agent, None, "", self.sub.name, turns=0)
 
 
-async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> FinishedRun:
+async def _below(agent: AgentRuntime, task: Task, caller: Caller, turn: Turn) -> FinishedRun:
     """Run an agent below a tool call. Raises `CannotSpawn` before any model is asked, else what `run_child` raises."""
     check_depth(turn, task.depth)
     async with turn.slots.lent(caller.origin.record_id), turn.slots.taken(task.record_id):

@@ -13,7 +13,7 @@ from mcc.contracts.journal import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class StartedCall:
     """A tool call that the loop has journaled and now runs. `arguments` is a JSON object.
 
     `turn`: the caller's turn, None outside of a run; a tool that runs agents adds them to its tree. `egress`: one list
@@ -67,7 +67,7 @@ class ToolSet(Protocol):
     def specs(self) -> Sequence[ToolSpec]:
         """The tools available now, in a stable order."""
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         """Run one tool. Anything wrong with the call is an `Output` with `is_error`, worded so that a model can act."""
 
 
@@ -75,13 +75,13 @@ class ToolSet(Protocol):
 class Previews(Protocol):
     """A tool set that can preview its calls."""
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         """What the call would do; None where its tool has no preview. Changes nothing and may be called repeatedly.
 
         An `Output` is the error that the call would return, since it cannot work as it is.
         """
 
 
-async def preview_of(toolset: ToolSet, call: Call) -> Preview | Output | None:
+async def preview_of(toolset: ToolSet, call: StartedCall) -> Preview | Output | None:
     """As `Previews.preview`; None for a tool set without previews."""
     return await toolset.preview(call) if isinstance(toolset, Previews) else None

@@ -11,7 +11,7 @@ from typing import Any
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
-from drone.agent.control.inbox import Inbox, People
+from drone.agent.control.inbox import People, TurnInbox
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.conversations import Conversations, as_report, as_text
 from drone.agent.ports.journal import Journal
@@ -170,7 +170,7 @@ class Turn:
         return self.router.idle
 
     @property
-    def inbox(self) -> Inbox:
+    def inbox(self) -> TurnInbox:
         return self.router.inbox
 
     def hold_up(self, why: str) -> None:
@@ -248,7 +248,7 @@ def title_of(prompt: str, characters: int = 60) -> str:
 
 
 async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until this agent has its slot again and is not paused. Raises `Ended`."""
+    """Wait until this agent has its slot again and is not paused. Raises `RunEnded`."""
     record_id = agent_control.origin.record_id or ""
     with turn.idle.waiting(record_id):
         await turn.slots.regained(record_id)
@@ -256,7 +256,7 @@ async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
 
 
 async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `Ended`."""
+    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `RunEnded`."""
     record_id = agent_control.origin.record_id or ""
     agent_control.check()
     while (block := agent_control.block()) is not None:

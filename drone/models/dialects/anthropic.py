@@ -21,9 +21,9 @@ from drone.models.dialects.anthropic_reply import MessageReply
 from drone.models.dialects.differences import cap_not_sent, cap_refused, within_cap
 from drone.models.json_text import write
 from drone.models.prices import UNKNOWN, KnownModel, known_model
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from drone.models.tool_specs import legal, sendable, unsendable
-from drone.models.transport import Target, Wire
+from drone.models.transport import ModelWire, Target
 from mcc.contracts.blocks import (
     AnyBlock,
     OpaqueBlock,
@@ -51,7 +51,7 @@ class RequestTarget:
     version_in_body: str = ""
 
 
-def request_target(endpoint: Endpoint, key: str) -> RequestTarget:
+def request_target(endpoint: ModelEndpoint, key: str) -> RequestTarget:
     """The target for this endpoint. Google's cloud has model and method in the path, others use Anthropic's path.
 
     `base_url` ends in `/publishers/anthropic/models` at Google's cloud, in `/anthropic` at Bedrock.
@@ -151,7 +151,7 @@ _NOTHING_SAID = "(empty)"
 class Messages:
     """The wire format. System prompt, tools and last turns get prompt cache marks without being encoded again."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._known = known_model(_WIRE, endpoint.model) if endpoint.known is UNKNOWN else endpoint.known
         self._cached = _CACHED[endpoint.cache_ttl]
@@ -224,7 +224,7 @@ class Messages:
         return {name: value for name, value in options.items() if name not in without}
 
 
-def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
+def anthropic_model(endpoint: ModelEndpoint, wire: ModelWire) -> Remote:
     """A model on a server that speaks Anthropic's Messages API; `base_url` with or without its /v1."""
     return Remote(endpoint, Messages(endpoint), wire)
 

@@ -40,9 +40,9 @@ from drone.models.dialects.servers import (
     mistral_at,
 )
 from drone.models.json_text import write
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from drone.models.tool_specs import legal, sendable
-from drone.models.transport import Target, Wire
+from drone.models.transport import ModelWire, Target
 from mcc.configuration.providers import OPENAI as AT_OPENAI
 from mcc.configuration.providers import provider_at
 from mcc.contracts.blocks import AnyBlock, TextBlock, ThinkingBlock, ToolCallBlock, refusal_in
@@ -233,7 +233,7 @@ CHAT_SERVERS: Mapping[str, Differences] = {
 COMMON = Differences()
 
 
-def differences(endpoint: Endpoint) -> Differences:
+def differences(endpoint: ModelEndpoint) -> Differences:
     """The differences of the server behind this endpoint. OpenAI's entry also names servers at other addresses that
     speak its format; those get the defaults."""
     there = provider_at(endpoint.provider, endpoint.base_url)
@@ -252,7 +252,7 @@ _OWN_DETAILS = f"{DETAILS} as agent "
 class ChatCompletions:
     """The wire format, adapted by the `differences` of the server asked."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._differences = differences(endpoint)
         self._messages = ChatMessages(endpoint.name, endpoint.model, self._differences)
@@ -362,7 +362,7 @@ class ChatCompletions:
         return NOTHING if level is None else {_EFFORT: level}
 
 
-def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
+def openai_model(endpoint: ModelEndpoint, wire: ModelWire) -> Remote:
     """A model on any server that speaks OpenAI's chat completions; `base_url` is the part before /chat/completions."""
     return Remote(endpoint, ChatCompletions(endpoint), wire)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from drone.models.remote import Endpoint
+from drone.models.remote import ModelEndpoint
 from mcc.rules.patterns import Pattern
 
 Parameters: TypeAlias = Mapping[str, object]
@@ -170,7 +170,7 @@ class Differences:
         return {"api-key": key} if self.key_header == "api-key" and not token else {"authorization": f"Bearer {key}"}
 
 
-def address(endpoint: Endpoint, path: str) -> str:
+def address(endpoint: ModelEndpoint, path: str) -> str:
     """The URL of `path` at a server whose base_url may end in a query (an api-version)."""
     parts = urlsplit(endpoint.base_url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))

@@ -23,9 +23,9 @@ from drone.models.dialects.differences import (
 )
 from drone.models.dialects.gemini_reply import SIGNATURE, GeminiReply, callable_name
 from drone.models.json_text import write
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from drone.models.tool_specs import sendable
-from drone.models.transport import Target, Wire
+from drone.models.transport import ModelWire, Target
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.rules.patterns import Pattern
 
@@ -48,7 +48,7 @@ _SAMPLING = ("maxOutputTokens", "temperature")
 class Gemini:
     """The wire format. Constant parts come before the conversation, changing ones after it."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._generation = _generation(endpoint.model)
         self._signs = signs_its_calls(endpoint.model)
@@ -209,7 +209,7 @@ class Gemini:
                 assert_never(message)
 
 
-def gemini_model(endpoint: Endpoint, wire: Wire) -> Remote:
+def gemini_model(endpoint: ModelEndpoint, wire: ModelWire) -> Remote:
     """A model of Google's Gemini API, or of Vertex AI if `base_url` ends in `/publishers/google`."""
     return Remote(endpoint, Gemini(endpoint), wire)
 

@@ -20,9 +20,9 @@ from drone.models.dialects.differences import (
 )
 from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
 from drone.models.json_text import Json, write
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from drone.models.tool_specs import legal, sendable
-from drone.models.transport import Target, Wire
+from drone.models.transport import ModelWire, Target
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.rules.patterns import Pattern
 
@@ -49,7 +49,7 @@ class Responses:
     of the previous one.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._unsupported_efforts = unsupported_efforts(endpoint.known.thinking)
         self._reasons = _NEVER_REASONS.match(endpoint.model) is None
@@ -150,7 +150,7 @@ class Responses:
         return reasoning if level is None else {"effort": level, **reasoning}
 
 
-def responses_model(endpoint: Endpoint, wire: Wire) -> Remote:
+def responses_model(endpoint: ModelEndpoint, wire: ModelWire) -> Remote:
     """A model on a server that speaks OpenAI's Responses; `base_url` is the part before /responses."""
     return Remote(endpoint, Responses(endpoint), wire)
 

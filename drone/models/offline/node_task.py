@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from drone.models.offline.conversation import Conversation
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern, PatternMatch
 
 _PART = Pattern(r"^# Your part: (?P<of>the metadata of )?(?:an? )?(?P<name>\w+)$", lines=True)
 _NODE = Pattern(r"^This is the node (/\S*)\.$", lines=True)
@@ -176,7 +176,7 @@ def _field_specs(conversation: Conversation, setter: str) -> Iterator[FieldSpec]
         yield _field_spec(name, schema, lines.get(name))
 
 
-def _field_spec(name: str, schema: object, line: Found | None) -> FieldSpec:
+def _field_spec(name: str, schema: object, line: PatternMatch | None) -> FieldSpec:
     sentence = str(line["said"]) if line is not None else ""
     kind = _kind(schema)
     description = str(_value_of(schema, "description") or "")

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from drone.models.offline.node_task import FieldSpec, NodeTask
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern, PatternMatch
 
 _ASPECTS = (
     ("what {t} needs", "What does {t} need?"),
@@ -280,7 +280,7 @@ def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
         yield pending, 1
 
 
-def _allowed(found: Found) -> str:
+def _allowed(found: PatternMatch) -> str:
     if found["class"]:
         inside = "".join(_members(found["class"]))
         every = _LETTERS + _LETTERS.upper() + _DIGITS

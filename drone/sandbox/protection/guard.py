@@ -49,7 +49,7 @@ def sweep_placeholders(root: int, *, whole: bool) -> None:
             return
 
 
-class Guard:
+class PathGuard:
     """Guards the protected paths of one program's directories. Its methods block while they look through those
     directories. Close it when the program has ended."""
 

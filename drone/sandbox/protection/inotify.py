@@ -16,7 +16,7 @@ _HEAD = struct.Struct("iIII")
 _PIECE = 1 << 16
 
 
-class Message(NamedTuple):
+class DirectoryEvent(NamedTuple):
     """What happened in the directory `number`: bits of `what`, and the name of the entry, which may be empty."""
 
     number: int
@@ -44,7 +44,7 @@ class Inotify:
         """Watch this directory no longer."""
         _libc().inotify_rm_watch(self._fd, number)
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[DirectoryEvent]:
         """The messages that are there now."""
         while True:
             try:
@@ -55,7 +55,7 @@ class Inotify:
             while at < len(data):
                 number, what, _, length = _HEAD.unpack_from(data, at)
                 at += _HEAD.size
-                yield Message(number, what, os.fsdecode(data[at : at + length].rstrip(b"\0")))
+                yield DirectoryEvent(number, what, os.fsdecode(data[at : at + length].rstrip(b"\0")))
                 at += length
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from drone.sandbox.protection.protected import ATTRIBUTES, Protected, plain, ref
 from drone.sandbox.protection.survey import (
     Directory,
     Spot,
-    Survey,
+    TreeSurvey,
     directories,
     is_repository,
     leave_out_objects,
@@ -50,7 +50,7 @@ class Top:
 
     fd: int
     at: str
-    before: Survey
+    before: TreeSurvey
     attributes: dict[str, bytes]
     guarded: set[tuple[Identity, str]] = field(default_factory=set)
 

@@ -27,14 +27,14 @@ _GONE = (
 )
 
 
-class PathChange(NamedTuple):
+class ChangedPath(NamedTuple):
     """A relative path, and whether something `stays` there after the change."""
 
     path: str
     stays: bool = True
 
 
-def refusals(root: int, protected: Protected, changes: Sequence[PathChange]) -> dict[str, str]:
+def refusals(root: int, protected: Protected, changes: Sequence[ChangedPath]) -> dict[str, str]:
     """A sentence for the path of each of these changes, made together below the open directory `root`, that may not be
     made: of protected names, in git directories, and those that make a directory one, or none. Blocks.
 
@@ -49,7 +49,7 @@ def refusals(root: int, protected: Protected, changes: Sequence[PathChange]) -> 
     return found
 
 
-def git_directories_of(root: int, changes: Sequence[PathChange]) -> frozenset[str]:
+def git_directories_of(root: int, changes: Sequence[ChangedPath]) -> frozenset[str]:
     """Those directories, among all that these changes touch, that are git directories now. Blocks."""
     touched = (one.path for one in _touched(changes))
     return frozenset(path for path in touched if is_git_directory(_name(path), _names(root, path)))
@@ -61,12 +61,12 @@ class _Touched:
     there afterwards."""
 
     path: str
-    changes: Sequence[tuple[PathChange, str]]
+    changes: Sequence[tuple[ChangedPath, str]]
     entries: Mapping[str, bool]
 
 
-def _touched(changes: Sequence[PathChange]) -> Iterator[_Touched]:
-    below: dict[str, list[tuple[PathChange, str]]] = {}
+def _touched(changes: Sequence[ChangedPath]) -> Iterator[_Touched]:
+    below: dict[str, list[tuple[ChangedPath, str]]] = {}
     for change in changes:
         parts = change.path.split("/")
         for at, name in enumerate(parts):
@@ -91,7 +91,7 @@ class _Directory:
         self._after -= {name for name, stays in entries.items() if not stays}
         self._was, self._is = (is_git_directory(_name(path), names) for names in (self._before, self._after))
 
-    def refuses(self, change: PathChange, name: str) -> str | None:
+    def refuses(self, change: ChangedPath, name: str) -> str | None:
         """Why this change, of or below the entry `name`, may not be made."""
         words = {"path": change.path, "directory": self._path or "the workspace", "name": name}
         words = {key: word if word.isprintable() else ascii(word) for key, word in words.items()}

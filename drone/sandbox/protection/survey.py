@@ -149,7 +149,7 @@ class Spot(NamedTuple):
 
 
 @dataclass(slots=True)
-class Survey:
+class TreeSurvey:
     """The result for one directory tree; directories in `shut` could not be opened."""
 
     spots: list[Spot] = field(default_factory=list)
@@ -163,9 +163,9 @@ class Survey:
     shut: list[str] = field(default_factory=list)
 
 
-def survey(root: int, protected: Protected) -> Survey:
+def survey(root: int, protected: Protected) -> TreeSurvey:
     """Survey a directory tree. Blocks for some 20 ms per 10,000 names. Raises OSError where it cannot be read."""
-    found = Survey()
+    found = TreeSurvey()
     for directory in directories(root, found.shut, every=protected.has_globs):
         for spot in spots_in(directory, protected):
             found.spots.append(spot)
@@ -218,7 +218,7 @@ def _common_of(root: int, directory: Directory) -> str | None:
     return None
 
 
-def _survey_commons(root: int, found: Survey) -> None:
+def _survey_commons(root: int, found: TreeSurvey) -> None:
     """Add the protected paths of common directories that are no git directories by themselves, for want of a HEAD."""
     for path in set(found.commons) - set(found.repositories.values()):
         try:

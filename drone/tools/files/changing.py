@@ -13,7 +13,7 @@ from drone.checkpoints.recording import NOTHING_CHANGED, CheckpointView
 from drone.sandbox.places.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.places.workspace_writer import Staged, WorkspaceWriter, own_path, regular
 from drone.sandbox.protection.protected import GIT, Protected, plain
-from drone.sandbox.protection.refusals import PathChange, git_directories_of, refusals
+from drone.sandbox.protection.refusals import ChangedPath, git_directories_of, refusals
 from drone.tools.files.listing import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.files.walk import read_up_to
 from drone.tools.frame.aftermath import Aftermath
@@ -52,7 +52,7 @@ Difference = Callable[[bytes | None, bytes | None, str], FileDiff]
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class PathEffect:
     """The new state of one path: a file with the content `after`, the file `moved_from`, or else no file."""
 
     path: str
@@ -90,7 +90,7 @@ class Effect:
 Read = Callable[[str], Existing | None]
 """Returns what exists at a path, in the workspace's own spelling; None for nothing. Raises `PathError`."""
 
-Plan = Callable[[Read], Sequence[Effect]]
+Plan = Callable[[Read], Sequence[PathEffect]]
 """Computes the effects of a call without changing anything. Raises `ToolFailed` and `PathError`."""
 
 
@@ -126,17 +126,17 @@ class Changing:
         if known is not None and known != ("" if existing is None else existing.digest):
             raise ToolFailed(_STALE.format(display_path(path)))
 
-    async def planned(self, plan: Plan) -> Sequence[Effect]:
+    async def planned(self, plan: Plan) -> Sequence[PathEffect]:
         """The effects of the plan on the current files; nothing is changed. Raises as the plan does, and `PathDenied`
         for what no tool may change."""
         return await threads_of(self.context).tool(self._planned, plan)
 
-    def _planned(self, plan: Plan) -> Sequence[Effect]:
+    def _planned(self, plan: Plan) -> Sequence[PathEffect]:
         effects = plan(self._current)
         _check(self.workspace, self.protected, effects)
         return effects
 
-    async def carry_out(self, paths: Sequence[str], plan: Plan, after: Aftermath) -> Sequence[Effect]:
+    async def carry_out(self, paths: Sequence[str], plan: Plan, after: Aftermath) -> Sequence[PathEffect]:
         """Save the files in a checkpoint, if the order has them, then apply the plan; `paths` are all it may change.
         What cannot be recorded then is told by `after`.
 
@@ -157,7 +157,7 @@ class Changing:
             await after.recorded(checkpoints.changed(), NOTHING_CHANGED)
         return effects
 
-    def _apply_missing(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
+    def _apply_missing(self, planned: Sequence[PathEffect], plan: Plan) -> Sequence[PathEffect]:
         """Apply the effects that no earlier run of the call applied; `planned` is empty if there was an earlier run."""
         assert self.context.checkpoints is not None
         with self.context.checkpoints.order.view(self.context.call_id) as kept:
@@ -225,7 +225,7 @@ def _identity_before(kept: CheckpointView, path: str) -> Identity:
     return None if node is None else (node.kind, b"" if node.kind == "directory" else node.digest)
 
 
-def _identity_after(kept: CheckpointView, effect: Effect) -> Identity:
+def _identity_after(kept: CheckpointView, effect: PathEffect) -> Identity:
     if effect.moved_from is not None:
         return _identity_before(kept, effect.moved_from)
     return None if effect.after is None else ("file", sha256(effect.after).digest())
@@ -256,24 +256,24 @@ def _target(workspace: Workspace, path: str) -> bytes:
         os.close(directory)
 
 
-def _check(workspace: Workspace, protected: Protected, effects: Sequence[Effect]) -> None:
+def _check(workspace: Workspace, protected: Protected, effects: Sequence[PathEffect]) -> None:
     """Raises `PathDenied` for an effect that no tool may have."""
     refused = refusals(workspace.fd, protected, path_changes(effects))
     if refused:
         raise PathDenied(next(iter(refused.values())))
 
 
-def path_changes(effects: Sequence[Effect]) -> list[PathChange]:
-    return [PathChange(one.path, one.after is not None or one.moved_from is not None) for one in effects]
+def path_changes(effects: Sequence[PathEffect]) -> list[ChangedPath]:
+    return [ChangedPath(one.path, one.after is not None or one.moved_from is not None) for one in effects]
 
 
-def apply(workspace: Workspace, protected: Protected, effects: Sequence[Effect]) -> None:
+def apply(workspace: Workspace, protected: Protected, effects: Sequence[PathEffect]) -> None:
     """Apply all effects or none: if one fails, those before it are reverted. Blocks. Raises `PathError`."""
     _check(workspace, protected, effects)
     before = git_directories_of(workspace.fd, path_changes(effects))
     placing = WorkspaceWriter(workspace)
     staged: dict[str, Staged] = {}
-    done: list[Effect] = []
+    done: list[PathEffect] = []
     try:
         for effect in effects:
             if effect.after is not None:
@@ -293,7 +293,7 @@ def apply(workspace: Workspace, protected: Protected, effects: Sequence[Effect])
         raise
 
 
-def _apply_one(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Staged]) -> None:
+def _apply_one(placing: WorkspaceWriter, effect: PathEffect, staged: dict[str, Staged]) -> None:
     if effect.path in staged:
         staged.pop(effect.path).place()
     elif effect.moved_from is not None:
@@ -302,7 +302,7 @@ def _apply_one(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Stage
         placing.remove(effect.path)
 
 
-def _revert(placing: WorkspaceWriter, effect: Effect) -> None:
+def _revert(placing: WorkspaceWriter, effect: PathEffect) -> None:
     before = effect.before
     if effect.moved_from is not None:
         placing.move(effect.path, effect.moved_from)
@@ -314,6 +314,6 @@ def _revert(placing: WorkspaceWriter, effect: Effect) -> None:
         placing.put(effect.path, [before.data], before.mode)
 
 
-def seen_of(effects: Sequence[Effect]) -> Mapping[str, str]:
+def seen_of(effects: Sequence[PathEffect]) -> Mapping[str, str]:
     """The new SHA-256 (hex) of each changed file by path, for `ToolFinished.files`; moved files are left out."""
     return {effect.path: effect.digest for effect in effects if effect.moved_from is None}

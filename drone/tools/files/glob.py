@@ -10,7 +10,7 @@ import re2
 
 from drone.sandbox.places.paths import PathError, Workspace
 from drone.tools.files.pattern import Brackets, GlobError, expression
-from drone.tools.files.walk import Found, Kind, Walk, plural
+from drone.tools.files.walk import Kind, Walk, WalkedEntry, plural
 from drone.tools.frame.display_text import display_path
 from drone.tools.frame.tool import ToolFailed
 
@@ -46,7 +46,7 @@ class Glob:
     def _test(self, brackets: Brackets) -> Test:
         return matcher(self._bare, brackets)
 
-    def files(self, found: Iterable[Found], stop: Event) -> list[Found]:
+    def files(self, found: Iterable[WalkedEntry], stop: Event) -> list[WalkedEntry]:
         """The files among `found` that match. Raises `ToolFailed` if none does and it is no glob."""
         files = [one for one in found if one.kind is Kind.FILE]
         either = [one for one in files if not stop.is_set() and _fits(self._test_of, one)]
@@ -62,7 +62,7 @@ class Glob:
             )
         return named or either
 
-    def on_nothing(self, walk: Walk, found: Sequence[Found]) -> list[str]:
+    def on_nothing(self, walk: Walk, found: Sequence[WalkedEntry]) -> list[str]:
         """What the answer says where no file of `found`, the walk's entries, matches: why that may be."""
         notes = []
         if directory := next((one for one in found if one.kind is Kind.DIRECTORY and _fits(self._test_of, one)), None):
@@ -78,7 +78,7 @@ class Glob:
             )
         return notes
 
-    def _left_out(self, walk: Walk) -> list[Found]:
+    def _left_out(self, walk: Walk) -> list[WalkedEntry]:
         """The files that match and that an ignore file leaves out."""
         start, levels = walk.start, 0
         for name in self._bare.split("/")[:-1]:
@@ -95,7 +95,7 @@ class Glob:
         return []
 
 
-def _fits(test: Test, found: Found) -> bool:
+def _fits(test: Test, found: WalkedEntry) -> bool:
     return test(found.path) or test(found.below)
 
 

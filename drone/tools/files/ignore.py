@@ -43,7 +43,7 @@ class Rules(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file. `whole_path`: the glob matches the whole path, else only its last name."""
 
     negated: bool
@@ -68,7 +68,7 @@ class Rule:
 class ParsedRules:
     """The rules of an ignore file; `left_out` says, as a part of a sentence, what exceeded the limits."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[IgnoreRule, ...]
     left_out: str = ""
 
     @classmethod
@@ -99,7 +99,7 @@ class ParsedRules:
 class IgnoreFile:
     """The rules of one ignore file. The last rule that matches decides."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[IgnoreRule]) -> None:
         runs = [(negated, _Run.of(run)) for negated, run in groupby(rules, lambda rule: rule.negated)]
         self._runs = tuple(reversed(runs))
 
@@ -129,7 +129,7 @@ class _Subjects:
     patterns: "list[re2._Regexp]" = field(default_factory=list)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule]) -> "_Subjects":
+    def of(cls, rules: Iterable[IgnoreRule]) -> "_Subjects":
         found, expressions = cls(), []
         for rule in rules:
             if rule.plain is not None:
@@ -162,7 +162,7 @@ class _Run:
     paths: _Subjects
 
     @classmethod
-    def of(cls, rules: Iterable[Rule]) -> "_Run":
+    def of(cls, rules: Iterable[IgnoreRule]) -> "_Run":
         listed = list(rules)
         return cls(
             _Subjects.of(rule for rule in listed if not rule.whole_path),
@@ -170,7 +170,7 @@ class _Run:
         )
 
 
-def _rules(lines: Iterable[str]) -> Iterator[Rule]:
+def _rules(lines: Iterable[str]) -> Iterator[IgnoreRule]:
     for line in lines:
         text = _trimmed(line.removesuffix("\r"))
         if text.startswith("#"):
@@ -179,7 +179,7 @@ def _rules(lines: Iterable[str]) -> Iterator[Rule]:
         pattern = text[1:] if negated else text
         bare = pattern.removesuffix("/")
         if bare and _is_valid(bare):
-            yield Rule(negated, bare.removeprefix("/"), pattern.endswith("/"), "/" in bare)
+            yield IgnoreRule(negated, bare.removeprefix("/"), pattern.endswith("/"), "/" in bare)
 
 
 def _is_valid(glob: str) -> bool:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.tools.files.glob import Glob
-from drone.tools.files.walk import Found, Kind, Walk, folded, plural
+from drone.tools.files.walk import Kind, Walk, WalkedEntry, folded, plural
 from drone.tools.frame.display_text import display_path
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
@@ -78,7 +78,7 @@ def workspace_of(context: ToolContext) -> Workspace:
     return context.workspace
 
 
-def _entries(walk: Walk) -> list[Found]:
+def _entries(walk: Walk) -> list[WalkedEntry]:
     try:
         return list(walk.entries())
     except PathMissing as missing:

@@ -15,15 +15,15 @@ _TOKEN = patterns.Pattern(r"([^\\\^$.|?*+()\[\]{}])|\\([[:punct:]])|\\[AzbBdDsSw
 """A literal character (groups 1 and 2), or a token that is not literal but makes no other part optional."""
 
 
-class PatternError(ValueError):
+class LinePatternError(ValueError):
     """The pattern cannot be used; the message is a sentence that says why."""
 
 
-class Pattern:
+class LinePattern:
     """A compiled pattern, matched against each line without its line end; bytes that are not UTF-8 match nothing.
 
     `\\d`, `\\w`, `\\s` and `\\b` cover ASCII only. Matching takes linear time. `needed`: a text that every matching
-    line contains, in any case if the pattern ignores case; empty if none is known. Raises `PatternError`.
+    line contains, in any case if the pattern ignores case; empty if none is known. Raises `LinePatternError`.
     """
 
     def __init__(self, text: str, *, literal: bool = False, case_sensitive: bool = True) -> None:
@@ -62,17 +62,17 @@ class Pattern:
 
 def _checked(text: str, literal: bool) -> str:
     if not text:
-        raise PatternError("The pattern is empty; name what to look for.")
+        raise LinePatternError("The pattern is empty; name what to look for.")
     if len(text) > MAX_CHARACTERS:
-        raise PatternError(f"The pattern is longer than {MAX_CHARACTERS:,} characters; look for a part of it.")
+        raise LinePatternError(f"The pattern is longer than {MAX_CHARACTERS:,} characters; look for a part of it.")
     if "\n" in text or (not literal and _NEWLINE.search(text)):
-        raise PatternError(
+        raise LinePatternError(
             "The search is line by line, so a pattern cannot match a line break; look for one of the lines."
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise PatternError("The pattern is not valid Unicode (it has a lone surrogate).") from None
+        raise LinePatternError("The pattern is not valid Unicode (it has a lone surrogate).") from None
     return "".join(map(_escaped, text)) if literal else text
 
 
@@ -107,7 +107,7 @@ def _compile(source: str, case_sensitive: bool) -> Any:
     try:
         return re2.compile(source, options)
     except re2.error as error:
-        raise PatternError(_explanation(error)) from error
+        raise LinePatternError(_explanation(error)) from error
 
 
 def _explanation(error: Exception) -> str:

@@ -13,7 +13,7 @@ from drone.sandbox.child import put_limits
 from drone.sandbox.custody import Custody
 from drone.sandbox.limits import DEFAULT
 from drone.sandbox.places.paths import Workspace
-from drone.tools.files.pattern import Pattern
+from drone.tools.files.pattern import LinePattern
 from mcc.processors import PROCESSORS
 
 _BATCH_BYTES = 500_000
@@ -54,7 +54,7 @@ class Ripgrep:
         return None if binary is None else cls(binary, custody)
 
     def candidates(
-        self, pattern: Pattern, workspace: Workspace, paths: Sequence[str], stop: Event, until: float
+        self, pattern: LinePattern, workspace: Workspace, paths: Sequence[str], stop: Event, until: float
     ) -> Sequence[str]:
         """Those of `paths` (relative to the workspace) that may hold a match; all of them when ripgrep fails.
 

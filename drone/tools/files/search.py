@@ -12,9 +12,9 @@ from pydantic import Field
 from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.files.glob import Glob
 from drone.tools.files.listing import MAX_WHOLE_BYTES, with_nearest, workspace_of
-from drone.tools.files.pattern import Pattern, PatternError
+from drone.tools.files.pattern import LinePattern, LinePatternError
 from drone.tools.files.ripgrep import Ripgrep
-from drone.tools.files.walk import Found, Kind, Walk, normal, plural, read_up_to
+from drone.tools.files.walk import Kind, Walk, WalkedEntry, normal, plural, read_up_to
 from drone.tools.frame.display_text import display_path, strip_controls, word_after, word_before
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
@@ -65,10 +65,10 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
         """
         workspace = workspace_of(context)
         try:
-            compiled = Pattern(pattern, literal=literal, case_sensitive=case_sensitive)
-        except PatternError as error:
+            compiled = LinePattern(pattern, literal=literal, case_sensitive=case_sensitive)
+        except LinePatternError as error:
             raise ToolFailed(str(error)) from error
-        scope = Scope.of(workspace, path, glob, context)
+        scope = SearchScope.of(workspace, path, glob, context)
         return Search(workspace, compiled, scope, Display(output, context_lines, limit), ripgrep, context).report()
 
     return search_text
@@ -84,15 +84,15 @@ class Display:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """The files to search, in byte order of their paths; `notes` are about those that are left out."""
 
-    files: Sequence[Found]
+    files: Sequence[WalkedEntry]
     shown: str
     notes: list[str]
 
     @classmethod
-    def of(cls, workspace: Workspace, path: str, glob: str | None, context: ToolContext) -> "Scope":
+    def of(cls, workspace: Workspace, path: str, glob: str | None, context: ToolContext) -> "SearchScope":
         walk = Walk(workspace, path, None, context.stop)
         try:
             single = _single(workspace, path)
@@ -106,18 +106,18 @@ class Scope:
         return cls(files, display_path(path) + (f" with {display_path(glob)}" if glob else ""), walk.notes)
 
 
-def _single(workspace: Workspace, path: str) -> Found | None:
+def _single(workspace: Workspace, path: str) -> WalkedEntry | None:
     """The file at `path`, None if that is a directory. Raises `PathDenied` and `PathMissing`."""
     try:
         with workspace.open_file(path) as file:
-            return Found(os.fsdecode(normal(workspace, path)), Kind.FILE, file.seek(0, os.SEEK_END))
+            return WalkedEntry(os.fsdecode(normal(workspace, path)), Kind.FILE, file.seek(0, os.SEEK_END))
     except (PathDenied, PathMissing):
         raise
     except PathError:
         return None
 
 
-def _matching(walk: Walk, glob: str | None) -> list[Found]:
+def _matching(walk: Walk, glob: str | None) -> list[WalkedEntry]:
     """The files of the walk that the glob matches, or does not match after an exclamation mark."""
     entries = list(walk.entries())
     if glob is None:
@@ -138,8 +138,8 @@ class Search:
     """The state of one search."""
 
     workspace: Workspace
-    pattern: Pattern
-    scope: Scope
+    pattern: LinePattern
+    scope: SearchScope
     display: Display
     ripgrep: Ripgrep | None
     context: ToolContext

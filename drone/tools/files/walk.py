@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WalkedEntry:
     """One entry: `path` relative to the workspace, `size` in bytes (files only), `depth` 1 directly below the start."""
 
     path: str
@@ -68,7 +68,7 @@ class Walk:
     _seen: int = 0
     _unreadable: int = 0
 
-    def entries(self) -> Iterator[Found]:
+    def entries(self) -> Iterator[WalkedEntry]:
         """All entries below `start`, sorted by path. Raises `PathError` if `start` is no directory of the workspace."""
         base = self._base()
         self._until = time.monotonic() + self.seconds
@@ -105,7 +105,7 @@ class Walk:
             ignored = self._plus(ignored, reader, directory, _prefix(directory) + b".gitignore")
         return ignored
 
-    def _below(self, reader: IgnoreReader, top: bytes, ignored: Ignored, depth: int) -> Iterator[Found]:
+    def _below(self, reader: IgnoreReader, top: bytes, ignored: Ignored, depth: int) -> Iterator[WalkedEntry]:
         """Depth first, with an explicit stack: deep trees must not exceed Python's recursion limit."""
         stack = [self._children(reader, top, ignored, depth)]
         while stack:
@@ -120,7 +120,7 @@ class Walk:
 
     def _children(
         self, reader: IgnoreReader, directory: bytes, ignored: Ignored, depth: int
-    ) -> Iterator[tuple[Found, bytes, Ignored]]:
+    ) -> Iterator[tuple[WalkedEntry, bytes, Ignored]]:
         try:
             names = self._names(directory)
         except (PathError, OSError):
@@ -132,7 +132,7 @@ class Walk:
         for (_, kind, size), (path, _), is_ignored in zip(names, paths, ignored.among(paths), strict=True):
             self._seen += 1
             if not is_ignored:
-                yield Found(os.fsdecode(path), kind, size, depth), path, ignored
+                yield WalkedEntry(os.fsdecode(path), kind, size, depth), path, ignored
 
     def _names(self, directory: bytes) -> list[tuple[bytes, Kind, int]]:
         """A directory's entries, in the order of their full paths: a directory sorts as its name and a slash."""
@@ -196,7 +196,7 @@ def _prefix(directory: bytes) -> bytes:
 _MARKS = {Kind.LINK: " (symbolic link)", Kind.OTHER: " (not a regular file)"}
 
 
-def folded(found: Sequence[Found], most: int) -> list[str]:
+def folded(found: Sequence[WalkedEntry], most: int) -> list[str]:
     """At most `most` lines for the entries, in their order, and one more that says what is not shown.
 
     Too many entries are folded into their directories. A directory that `found` does not name has a line only where it
@@ -217,21 +217,21 @@ class _Tree:
     `_named` are the directories that were found; `_files` counts the files anywhere below each directory.
     """
 
-    def __init__(self, found: Sequence[Found]) -> None:
+    def __init__(self, found: Sequence[WalkedEntry]) -> None:
         self._named = {entry.path for entry in found if entry.kind is Kind.DIRECTORY}
         self._top = _common_directory([entry.path.rpartition("/")[0] for entry in found])
-        self._below: dict[str, dict[str, Found]] = defaultdict(dict)
+        self._below: dict[str, dict[str, WalkedEntry]] = defaultdict(dict)
         self._files: dict[str, int] = defaultdict(int)
         for entry in found:
             self._add(entry)
 
-    def _add(self, entry: Found) -> None:
+    def _add(self, entry: WalkedEntry) -> None:
         path, is_new, is_file = entry.path, True, entry.kind is not Kind.DIRECTORY
         while path != self._top:
             parent = path.rpartition("/")[0]
             if is_new:
                 is_new = path not in self._below[parent]
-                self._below[parent].setdefault(path, entry if path == entry.path else Found(path, Kind.DIRECTORY))
+                self._below[parent].setdefault(path, entry if path == entry.path else WalkedEntry(path, Kind.DIRECTORY))
             self._files[parent] += is_file
             if not (is_new or is_file):
                 return
@@ -275,7 +275,7 @@ def plural(number: int, word: str) -> str:
     return f"{number:,} {word if number == 1 else many}"
 
 
-def _line(found: Found) -> str:
+def _line(found: WalkedEntry) -> str:
     if found.kind is Kind.DIRECTORY:
         return display_path(found.path + "/")
     return display_path(found.path) + _MARKS.get(found.kind, "")

@@ -7,7 +7,7 @@ from functools import partial
 from drone.agent.turns.toolset import Output, Preview
 from drone.sandbox.places.paths import PathError
 from drone.sandbox.protection.protected import Protected
-from drone.tools.files.changing import NEW_FILE, Changing, Effect, Existing, Plan, Read, seen_of
+from drone.tools.files.changing import NEW_FILE, Changing, Existing, PathEffect, Plan, Read, seen_of
 from drone.tools.files.listing import MAX_WHOLE_BYTES
 from drone.tools.files.patch import FilePatch, applied, parsed
 from drone.tools.files.text_files import TextFile, replaced, with_line_ends
@@ -41,7 +41,7 @@ class _Request:
         return after.told(_result(await self.changing.carry_out(self.paths, self.plan, after)))
 
 
-def _result(effects: Sequence[Effect]) -> Output:
+def _result(effects: Sequence[PathEffect]) -> Output:
     """One line for each changed file, then the diffs."""
     lines, diffs = [], []
     sources = {effect.moved_from for effect in effects}
@@ -55,7 +55,7 @@ def _result(effects: Sequence[Effect]) -> Output:
     return Output(show_controls(text)[0], files=seen_of(effects))
 
 
-def _summary(effect: Effect, added: int, removed: int) -> str:
+def _summary(effect: PathEffect, added: int, removed: int) -> str:
     if effect.moved_from is not None:
         return f"moved here from {display_path(effect.moved_from)}"
     if effect.after is None:
@@ -168,7 +168,7 @@ class WritingTools:
         return _Request(changing, [name], partial(_plan_delete, changing, name))
 
 
-def _plan_write(changing: Changing, path: str, content: str, read: Read) -> Sequence[Effect]:
+def _plan_write(changing: Changing, path: str, content: str, read: Read) -> Sequence[PathEffect]:
     existing = _not_a_link(read(path), path)
     changing.check_fresh(path, existing)
     data = _encoded(content, path)
@@ -177,12 +177,12 @@ def _plan_write(changing: Changing, path: str, content: str, read: Read) -> Sequ
         same_ends = before.line_end == "\r\n" and "\r\n" not in content
         data = before.with_text(with_line_ends(content, "\r\n") if same_ends else content.removeprefix("\ufeff")).data
     changing.check_content(path, data)
-    return [Effect(path, existing, data, NEW_FILE if existing is None else existing.mode)]
+    return [PathEffect(path, existing, data, NEW_FILE if existing is None else existing.mode)]
 
 
 def _plan_edit(
     changing: Changing, path: str, change: tuple[str, str], everywhere: bool, read: Read
-) -> Sequence[Effect]:
+) -> Sequence[PathEffect]:
     existing = _not_a_link(read(path), path)
     changing.check_fresh(path, existing)
     if existing is None:
@@ -190,7 +190,7 @@ def _plan_edit(
     _encoded(change[1], path)
     after, _ = replaced(_text(existing, path), *change, display_path(path), everywhere=everywhere)
     changing.check_content(path, after.data)
-    return [Effect(path, existing, after.data, existing.mode)]
+    return [PathEffect(path, existing, after.data, existing.mode)]
 
 
 def _resolved(changing: Changing, part: FilePatch) -> FilePatch:
@@ -198,7 +198,7 @@ def _resolved(changing: Changing, part: FilePatch) -> FilePatch:
     return FilePatch(source, None if part.target is None else changing.resolve(part.target), part.hunks)
 
 
-def _plan_file_patch(changing: Changing, part: FilePatch, read: Read) -> list[Effect]:
+def _plan_file_patch(changing: Changing, part: FilePatch, read: Read) -> list[PathEffect]:
     source = None if part.source is None else _not_a_link(read(part.source), part.source)
     if part.source is not None:
         changing.check_fresh(part.source, source)
@@ -213,16 +213,16 @@ def _plan_file_patch(changing: Changing, part: FilePatch, read: Read) -> list[Ef
             raise ToolFailed(
                 f"{display_path(part.source or '')} has lines that the patch, which deletes it, does not name."
             )
-        return [Effect(part.source or "", source)]
+        return [PathEffect(part.source or "", source)]
     # Only what the patch adds: the file around it may hold bytes that are no UTF-8, and keeps them.
     _encoded("\n".join(line for hunk in part.hunks for line in hunk.added), part.target)
     changing.check_content(part.target, after.data)
     mode = NEW_FILE if source is None else source.mode
-    changed = Effect(part.target, None if moved else source, after.data, mode)
-    return [changed, Effect(part.source or "", source)] if moved and source is not None else [changed]
+    changed = PathEffect(part.target, None if moved else source, after.data, mode)
+    return [changed, PathEffect(part.source or "", source)] if moved and source is not None else [changed]
 
 
-def _plan_move(changing: Changing, source: str, target: str, read: Read) -> Sequence[Effect]:
+def _plan_move(changing: Changing, source: str, target: str, read: Read) -> Sequence[PathEffect]:
     existing = read(source)
     if existing is None:
         raise ToolFailed(f"{display_path(source)} does not exist.")
@@ -232,16 +232,16 @@ def _plan_move(changing: Changing, source: str, target: str, read: Read) -> Sequ
         raise ToolFailed(f"{display_path(target)} exists already; nothing is replaced by moving a file.")
     if existing.data is not None:
         changing.check_content(target, existing.data)
-    return [Effect(target, None, moved_from=source), Effect(source, existing)]
+    return [PathEffect(target, None, moved_from=source), PathEffect(source, existing)]
 
 
-def _plan_delete(changing: Changing, path: str, read: Read) -> Sequence[Effect]:
+def _plan_delete(changing: Changing, path: str, read: Read) -> Sequence[PathEffect]:
     existing = read(path)
     if existing is None:
         raise ToolFailed(f"{display_path(path)} does not exist.")
     if not existing.is_link:
         changing.check_fresh(path, existing)
-    return [Effect(path, existing)]
+    return [PathEffect(path, existing)]
 
 
 def _not_a_link(existing: Existing | None, path: str) -> Existing | None:

@@ -11,7 +11,7 @@ from drone.agent.ports.journal import JournalError
 from drone.agent.ports.report import describe_tool_error
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Turn
-from drone.checkpoints.scan import Stopped
+from drone.checkpoints.scan import ScanStopped
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.places.paths import PathError
 from drone.threads import NoThread
@@ -63,7 +63,7 @@ class Aftermath:
             if self._stop is not None:
                 self._stop.set()
             self.add(f"it took longer than {self._seconds:g} s" if limit.expired() else describe_tool_error(error))
-        except Stopped:
+        except ScanStopped:
             self.add("it was stopped")
         except Exception as error:
             self.add(str(error) if isinstance(error, _SENTENCES) else describe_tool_error(error))

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from drone.checkpoints.recording import NOTHING_CHANGED, Closed
+from drone.checkpoints.recording import NOTHING_CHANGED, CallChanges
 from drone.sandbox.bubblewrap import Running
-from drone.sandbox.child import Ended
+from drone.sandbox.child import EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.tools.frame.terminal import Overwriting
 
@@ -34,7 +34,7 @@ class TooManyJobs(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class BackgroundJob:
     """One background command.
 
     Once it is `over`, `ended` says how it ended and `changed` what it changed of its `workspace`, as `changes`
@@ -50,12 +50,12 @@ class Job:
     running: Running
     workspace: Workspace
     unwanted: Callable[[], bool]
-    changes: Callable[[Ended | None], Awaitable[tuple[Closed, str]]]
+    changes: Callable[[EndedProgram | None], Awaitable[tuple[CallChanges, str]]]
     began: float = field(default_factory=time.monotonic)
     state: JobState = JobState.RUNNING
-    ended: Ended | None = None
+    ended: EndedProgram | None = None
     over: bool = False
-    changed: Closed = NOTHING_CHANGED
+    changed: CallChanges = NOTHING_CHANGED
     not_recorded: str = ""
     artifact: str | None = None
     refused: Callable[[], Mapping[str, object]] = dict
@@ -100,21 +100,21 @@ class Jobs:
     def __init__(self, known: Collection[str] = (), most: int = MOST) -> None:
         self.most = most
         self.lost = tuple(known)
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._starting = 0
         numbers = [int(name.removeprefix(_NAME)) for name in known if name.removeprefix(_NAME).isdecimal()]
         self._last = max(numbers, default=0)
 
     @property
-    def all(self) -> tuple[Job, ...]:
+    def all(self) -> tuple[BackgroundJob, ...]:
         return tuple(self._jobs.values())
 
-    def get(self, handle: str) -> Job | None:
+    def get(self, handle: str) -> BackgroundJob | None:
         """The job with this handle, if this drone started it."""
         return self._jobs.get(handle)
 
-    async def begin(self, make: Callable[[str], Awaitable[Job]]) -> Job:
+    async def begin(self, make: Callable[[str], Awaitable[BackgroundJob]]) -> BackgroundJob:
         """Start a job: `make` receives its handle and returns the running job. Raises `TooManyJobs`."""
         running = sum(not job.over for job in self.all) + self._starting
         if running >= self.most:

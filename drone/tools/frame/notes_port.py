@@ -11,7 +11,7 @@ class NoteRefused(Exception):
     """The note does not exist, or the project has too many notes; the message is a sentence for the model."""
 
 
-class Notes(Protocol):
+class NotesPort(Protocol):
     """Every method raises `JournalError` when another drone has taken the order over."""
 
     async def list(self, kind: NoteKind) -> Sequence[Note]:

@@ -13,7 +13,7 @@ from drone.agent.ports.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.journal import JournalError
 from drone.agent.ports.messages import CHANGING, ToolSpec
-from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.places.paths import PathDenied, PathError, Workspace
@@ -30,7 +30,7 @@ from mcc.rules.errors import close_matches
 if TYPE_CHECKING:
     from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
     from drone.tools.frame.jobs import Jobs
-    from drone.tools.frame.notes_port import Notes
+    from drone.tools.frame.notes_port import NotesPort
 
 Function = TypeVar("Function", bound=Callable[..., object])
 _DECLARED = "__tool__"
@@ -65,7 +65,7 @@ class ToolContext:
     stop: Event = field(default_factory=Event)
     turn: Turn | None = None
     checkpoints: CallCheckpoints | None = None
-    notes: Notes | None = None
+    notes: NotesPort | None = None
     egress: Sequence[Sequence[str]] = ()
     jobs: Jobs | None = None
     read_only: bool = False
@@ -303,7 +303,7 @@ class FunctionTools:
         *,
         workspace: Workspace | None = None,
         checkpoints: OrderCheckpoints | None = None,
-        notes: Notes | None = None,
+        notes: NotesPort | None = None,
         jobs: Jobs | None = None,
     ) -> None:
         tools = [item if isinstance(item, FunctionTool) else FunctionTool.of(item) for item in functions]
@@ -318,17 +318,17 @@ class FunctionTools:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         tool = self._tools.get(call.name)
         if tool is None:
             return unknown_tool(call.name, self._tools)
         return await tool.run(call.arguments, self._context(call))
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         tool = self._tools.get(call.name)
         return None if tool is None else await tool.preview(call.arguments, self._context(call))
 
-    def _context(self, call: Call) -> ToolContext:
+    def _context(self, call: StartedCall) -> ToolContext:
         artifacts = call.turn.artifacts if call.turn else None
         stop, order = Event(), self._checkpoints
         return ToolContext(
@@ -360,13 +360,13 @@ class Joined:
     def specs(self) -> Sequence[ToolSpec]:
         return self._all_specs(*(toolset.specs() for toolset in self._toolsets))
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         for toolset in self._toolsets:
             if any(spec.name == call.name for spec in toolset.specs()):
                 return await toolset.call(call)
         return unknown_tool(call.name, [spec.name for spec in self.specs()])
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         for toolset in self._toolsets:
             if any(spec.name == call.name for spec in toolset.specs()):
                 return await preview_of(toolset, call)

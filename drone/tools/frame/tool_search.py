@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure
 
 TOOL_SEARCH = "tool_search"
@@ -44,7 +44,7 @@ class Searchable:
     def specs(self) -> Sequence[ToolSpec]:
         return self._with_search(self._toolset.specs())
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if call.name != TOOL_SEARCH:
             return await self._toolset.call(call)
         query = call.arguments.get("query")
@@ -58,7 +58,7 @@ class Searchable:
         text = "\n".join((*lines, "They are among your tools from your next reply on."))
         return Output(text, found=tuple(spec.name for spec in found))
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await preview_of(self._toolset, call)
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import describe_tool_error
-from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor
@@ -33,14 +33,14 @@ class Only:
     def _filtered(self, specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         return tuple(spec for spec in specs if spec.name in self._names)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if call.name in self._names:
             return await self._toolset.call(call)
         exists = any(spec.name == call.name for spec in self._toolset.specs())
         allowed = [spec.name for spec in self.specs()]
         return unknown_tool(call.name, allowed, Outcome.DENIED if exists else Outcome.ERROR)
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await preview_of(self._toolset, call) if call.name in self._names else None
 
 
@@ -54,10 +54,10 @@ class OnlyReading:
     def specs(self) -> Sequence[ToolSpec]:
         return self._restricted(self._toolset.specs())
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return await self._toolset.call(replace(call, read_only=True))
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await preview_of(self._toolset, replace(call, read_only=True))
 
 
@@ -90,10 +90,10 @@ class Timed:
     def specs(self) -> Sequence[ToolSpec]:
         return self._toolset.specs()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return await self._in_time(lambda: self._toolset.call(call), call.name, _GIVEN_UP)
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await self._in_time(lambda: preview_of(self._toolset, call), call.name, _NOT_SAID)
 
     async def _in_time(self, action: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
@@ -142,12 +142,12 @@ class Redacted:
     def specs(self) -> Sequence[ToolSpec]:
         return self._toolset.specs()
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         output = await self._clean(self._toolset.call(call), call.name)
         content = self._redactor.text(output.content)
         return output if content is output.content else replace(output, content=content)
 
-    async def preview(self, call: Call) -> Preview | Output | None:
+    async def preview(self, call: StartedCall) -> Preview | Output | None:
         preview = await self._clean(preview_of(self._toolset, call), call.name)
         match preview:
             case Preview():

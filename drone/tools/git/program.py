@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount, Profile
-from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.child import Bounds, Captured, EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.places.worktree import COMMON, GIT, Worktree
 from drone.threads import OwnThreads
@@ -100,12 +100,12 @@ class Git:
             return cls(sandbox, f"git is not installed in {PATH}; install it.")
         return cls(sandbox, sandbox.problem(("git", "--version")))
 
-    async def opened(self, workspace: Workspace, threads: OwnThreads) -> "Checkout":
+    async def opened(self, workspace: Workspace, threads: OwnThreads) -> "GitCheckout":
         """The repository of a workspace, ready for commands. Raises `ToolFailed` and `PathError`."""
         if self.sandbox is None or self.problem is not None:
             raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
         repository = await threads.tool(repository_of, workspace)
-        return await Checkout(self.sandbox, workspace, repository, {}, threads).sanitized()
+        return await GitCheckout(self.sandbox, workspace, repository, {}, threads).sanitized()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Extras:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
+class GitCheckout:
     """A repository with its workspace. `instead`: files that git sees with other content, by path."""
 
     sandbox: Bubblewrap
@@ -132,7 +132,7 @@ class Checkout:
     threads: OwnThreads
     extras: Extras = Extras()
 
-    async def sanitized(self) -> "Checkout":
+    async def sanitized(self) -> "GitCheckout":
         """A copy in which git sees only the permitted part of the repository's configuration. Raises `ToolFailed`."""
         repository = self.repository
         if not repository.configured:
@@ -146,7 +146,7 @@ class Checkout:
             raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
         return replace(self, instead={repository.config: sanitized_config(listed.stdout.head)})
 
-    async def at(self, directory: str, files: str) -> "Checkout":
+    async def at(self, directory: str, files: str) -> "GitCheckout":
         """The checkout of a submodule whose git directory and working files lie in this one's workspace, for reading.
 
         Raises `ToolFailed` and `PathError`.
@@ -154,14 +154,14 @@ class Checkout:
         repository = await self.threads.tool(submodule_at, self.workspace, directory, files)
         return await replace(self, repository=repository, instead={}, extras=Extras()).sanitized()
 
-    def with_pathspec_magic(self) -> "Checkout":
+    def with_pathspec_magic(self) -> "GitCheckout":
         """A copy in which paths may carry pathspec magic, such as `:(top,literal)`."""
         return self.with_environment(GIT_LITERAL_PATHSPECS="0")
 
-    def with_environment(self, **environment: str) -> "Checkout":
+    def with_environment(self, **environment: str) -> "GitCheckout":
         return replace(self, extras=replace(self.extras, environment={**self.extras.environment, **environment}))
 
-    def writable(self, common: Workspace, **mounts: Workspace) -> "Checkout":
+    def writable(self, common: Workspace, **mounts: Workspace) -> "GitCheckout":
         """A copy in which git may change index, objects and refs, but no working file, and can start no program.
 
         `common` is the git directory. `mounts`: further directories that git may change, by their names below `/`.
@@ -170,7 +170,7 @@ class Checkout:
         writable = (*own, *((f"/{name}", directory) for name, directory in mounts.items()))
         return replace(self, extras=Extras(self.extras.environment, writable, writes=True))
 
-    async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Ended:
+    async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> EndedProgram:
         """Run a command, whatever its exit status.
 
         Raises `ToolFailed` if git has not ended after some seconds and a working file that it reads is, for example, a
@@ -189,7 +189,7 @@ class Checkout:
                 running.cancel()
                 await asyncio.wait((running,))
 
-    async def _run(self, *arguments: str, bounds: Bounds) -> Ended:
+    async def _run(self, *arguments: str, bounds: Bounds) -> EndedProgram:
         settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
         program = ("env", *_NO_PROGRAMS, shutil.which("git", path=PATH) or "git") if self.extras.writes else ("git",)
         try:

@@ -10,7 +10,7 @@ from drone.sandbox.child import Bounds, Captured
 from drone.tools.files.listing import LineNumber, workspace_of
 from drone.tools.frame.display_text import cut, display_path
 from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
-from drone.tools.git.program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, names_in, readable
+from drone.tools.git.program import PATCH, SECONDS, SHOWN_BYTES, Git, GitCheckout, names_in, readable
 from drone.tools.git.repository import pathspec
 from drone.tools.git.submodules import joined, submodules_of
 from mcc.contracts.shape import Text
@@ -179,7 +179,7 @@ class GitTools:
         return _lines("\n".join([head, *map(display_path, names)]), "Name a path to see the rest.")
 
 
-async def _comparison(checkout: Checkout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
+async def _comparison(checkout: GitCheckout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
     """The arguments of `git diff` for what is compared, and a description of it. Raises `ToolFailed`."""
     dots = next((dots for dots in ("...", "..") if ref is not None and dots in ref), None)
     if ref is not None and dots is not None:
@@ -196,7 +196,7 @@ async def _comparison(checkout: Checkout, ref: str | None, staged: bool) -> tupl
     return commits, f"The working files against {ref or 'what is staged'}"
 
 
-async def _at_commit(checkout: Checkout, commit: str, path: str) -> str:
+async def _at_commit(checkout: GitCheckout, commit: str, path: str) -> str:
     """A file's text or a directory's entries at a commit. Raises `ToolFailed`."""
     what, where = f"{commit}:{path}", f"{display_path(path or '.')} in commit {commit[:10]}"
     kind = (await checkout.run("cat-file", "-t", what)).stdout.head.strip()
@@ -211,7 +211,7 @@ async def _at_commit(checkout: Checkout, commit: str, path: str) -> str:
     return f"{where}, {found.total:,} bytes\n{_cut(found)}"
 
 
-async def _current_branch(checkout: Checkout) -> str:
+async def _current_branch(checkout: GitCheckout) -> str:
     branch = (await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout
     head = (await checkout.run("rev-parse", "--short", "--verify", "--quiet", "HEAD")).stdout
     on = f"On branch {readable(branch).strip()}" if branch.total else f"Detached at {readable(head).strip()}"

@@ -8,7 +8,7 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.tools.frame.display_text import display_path
 from drone.tools.frame.tool import ToolFailed
-from drone.tools.git.program import SECONDS, Checkout, names_in
+from drone.tools.git.program import SECONDS, GitCheckout, names_in
 from drone.tools.git.repository import git_directory_of
 from mcc.contracts.journal import Outcome
 
@@ -42,14 +42,14 @@ class Submodules:
             yield f"Not looked into, and maybe changed: submodule {named}{more}."
 
 
-async def submodules_of(checkout: Checkout) -> Submodules:
+async def submodules_of(checkout: GitCheckout) -> Submodules:
     """The changes in the submodules below a checkout's working files. Raises `ToolFailed`."""
     found = Submodules({}, [])
     await _look(checkout, "", LEVELS, found, [MOST])
     return found
 
 
-async def _look(checkout: Checkout, below: str, levels: int, found: Submodules, left: list[int]) -> None:
+async def _look(checkout: GitCheckout, below: str, levels: int, found: Submodules, left: list[int]) -> None:
     for path in await gitlinks(checkout):
         whole = f"{below}{path}"
         try:
@@ -81,14 +81,14 @@ def _directory_of(workspace: Workspace, path: str) -> str:
     return git_directory_of(workspace, path)
 
 
-async def gitlinks(checkout: Checkout) -> list[str]:
+async def gitlinks(checkout: GitCheckout) -> list[str]:
     """The paths of submodules in the index."""
     listed = names_in(await checkout.output("ls-files", "-z", "--stage", bounds=_NAMES))
     entries = (entry.partition("\t") for entry in listed)
     return list(dict.fromkeys(path for mode, _, path in entries if mode.startswith(GITLINK)))
 
 
-async def _changes(module: Checkout) -> str:
+async def _changes(module: GitCheckout) -> str:
     command = ("status", "--porcelain", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty", "-z")
     marks = {name[:2] for name in names_in(await module.output(*command, bounds=_NAMES))}
     kinds = {_KINDS.get("U" if "U" in mark else mark[:1], "modified files") for mark in marks}

@@ -18,7 +18,7 @@ from drone.tools.files.listing import workspace_of
 from drone.tools.frame.aftermath import Aftermath
 from drone.tools.frame.display_text import controls_refused, display_path
 from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
-from drone.tools.git.program import PATCH, SECONDS, Checkout, Git, exact, names_in, readable
+from drone.tools.git.program import PATCH, SECONDS, Git, GitCheckout, exact, names_in, readable
 from drone.tools.git.repository import pathspec
 from drone.tools.git.submodules import gitlinks
 from mcc.contracts.git_facts import WorkspaceCommitted
@@ -139,7 +139,7 @@ class GitWriteTools:
         said = f"Commit {commit[:10]} on {name or 'no branch'}: {subject}\n{changes.rstrip()}"
         return after.told(Output(said))
 
-    async def _opened(self, context: ToolContext) -> Checkout:
+    async def _opened(self, context: ToolContext) -> GitCheckout:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         common = await checkout.threads.tool(common_of, checkout.workspace, checkout.repository.directory)
@@ -147,7 +147,7 @@ class GitWriteTools:
 
 
 @asynccontextmanager
-async def _checkpointed(context: ToolContext, checkout: Checkout, after: Aftermath) -> AsyncIterator[None]:
+async def _checkpointed(context: ToolContext, checkout: GitCheckout, after: Aftermath) -> AsyncIterator[None]:
     """Save the git directory in a checkpoint before the body changes it. Raises `ToolFailed` where it cannot be."""
     if context.checkpoints is None or checkout.repository.linked:
         yield
@@ -166,7 +166,7 @@ _TOO_MUCH = "More is staged than can be shown before it is committed: commit it 
 _NOTHING = "Nothing is staged; git_add stages the files that you mean."
 
 
-async def _commit(checkout: Checkout, message: str) -> None:
+async def _commit(checkout: GitCheckout, message: str) -> None:
     if (await checkout.run("diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty")).status == 0:
         raise ToolFailed(_NOTHING)
     options = ("--quiet", "--no-verify", "--no-gpg-sign", "--no-post-rewrite", "--no-status", "--cleanup=verbatim")
@@ -185,17 +185,17 @@ def _check_message(message: str) -> None:
         raise ToolFailed("The message is not valid Unicode.") from None
 
 
-async def _branch(checkout: Checkout) -> str:
+async def _branch(checkout: GitCheckout) -> str:
     """The branch that is checked out; "" for none."""
     return readable((await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout).strip()
 
 
-async def _head(checkout: Checkout) -> str | None:
+async def _head(checkout: GitCheckout) -> str | None:
     found = await checkout.run("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}")
     return found.stdout.head.decode("ascii", "replace").strip() or None
 
 
-async def _add_arguments(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
+async def _add_arguments(checkout: GitCheckout, paths: Sequence[str]) -> tuple[str, ...]:
     """The arguments of `git add` for these paths, without those that must not be staged.
 
     Raises `ToolFailed` if a path lies in one that must not be staged, or if files go through a filter, and `PathDenied`
@@ -228,7 +228,7 @@ def pathspecs(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
     return ("--", *named, *(f":(top,literal,exclude){path}" for path in excluded))
 
 
-async def excluded_paths(checkout: Checkout, others: Sequence[str]) -> tuple[str, ...]:
+async def excluded_paths(checkout: GitCheckout, others: Sequence[str]) -> tuple[str, ...]:
     """The paths that git must not enter; `others` are the `untracked` ones.
 
     They are MCC's own files, which git would see empty, and nested repositories, submodules or not, in which another
@@ -238,12 +238,12 @@ async def excluded_paths(checkout: Checkout, others: Sequence[str]) -> tuple[str
     return (*hidden, *await gitlinks(checkout), *(path[:-1] for path in others if path.endswith("/")))
 
 
-async def untracked(checkout: Checkout) -> list[str]:
+async def untracked(checkout: GitCheckout) -> list[str]:
     """The files that git neither tracks nor ignores; a nested repository is one name that ends with a slash."""
     return names_in(await checkout.output("ls-files", "-z", "--others", "--exclude-standard", bounds=NAMES))
 
 
-async def _staged(checkout: Checkout) -> str:
+async def _staged(checkout: GitCheckout) -> str:
     command = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
     words = names_in(await checkout.output(*command, bounds=NAMES))
     found = list(zip(words[::2], words[1::2], strict=False))

@@ -4,11 +4,11 @@ import signal
 from collections.abc import Mapping
 
 from drone.agent.ports.artifacts import handle_of
-from drone.checkpoints.recording import Closed
+from drone.checkpoints.recording import CallChanges
 from drone.egress.egress import ProxiedNetwork
-from drone.sandbox.child import Ended
+from drone.sandbox.child import EndedProgram
 from drone.tools.frame.display_text import display_path
-from drone.tools.frame.jobs import Job, JobState
+from drone.tools.frame.jobs import BackgroundJob, JobState
 from drone.tools.frame.tool import ToolContext
 from drone.tools.shell.output import OutputText
 from mcc.contracts.journal import AgentStep
@@ -17,7 +17,7 @@ _MAX_PATHS = 100
 """Changed paths that are listed."""
 
 
-def changed_fields(closed: Closed) -> Mapping[str, object]:
+def changed_fields(closed: CallChanges) -> Mapping[str, object]:
     """The paths that a command changed: the first of them, and the number of the others; those of them that no revert
     brings back, and what is not watched, where there is any."""
     beyond = len(closed.paths) - _MAX_PATHS
@@ -34,7 +34,7 @@ def output_fields(text: OutputText, artifact: str | None) -> Mapping[str, object
     return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
 
 
-def end_fields(ended: Ended) -> Mapping[str, object]:
+def end_fields(ended: EndedProgram) -> Mapping[str, object]:
     """How a command ended. A shell reports a program ended by a signal as the status 128 plus the signal's number."""
     name: str | None = None
     if ended.status > 128:
@@ -46,7 +46,7 @@ def end_fields(ended: Ended) -> Mapping[str, object]:
     return {"exit_code": code, "signal": name, "timed_out": ended.timed_out, **more}
 
 
-def job_fields(job: Job) -> Mapping[str, object]:
+def job_fields(job: BackgroundJob) -> Mapping[str, object]:
     """A job's state, without its output."""
     end: Mapping[str, object] = {"exit_code": None, "signal": None, "timed_out": False}
     if job.ended is not None:

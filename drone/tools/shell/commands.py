@@ -13,15 +13,15 @@ from pydantic import Field
 from drone.agent.ports.journal import GrowingCall, TextDelta
 from drone.agent.turns.toolset import Output, Preview
 from drone.checkpoints.diff import on_one_line
-from drone.checkpoints.recording import NOTHING_CHANGED, Closed
+from drone.checkpoints.recording import NOTHING_CHANGED, CallChanges
 from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import PathMissing
 from drone.tools.files.listing import with_nearest, workspace_of
 from drone.tools.frame.aftermath import Aftermath
 from drone.tools.frame.display_text import controls_refused
-from drone.tools.frame.jobs import Job, Jobs, JobState, TooManyJobs
+from drone.tools.frame.jobs import BackgroundJob, Jobs, JobState, TooManyJobs
 from drone.tools.frame.terminal import Overwriting
 from drone.tools.frame.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
 from drone.tools.shell.answers import (
@@ -187,7 +187,7 @@ class ShellTools:
         code = None if ended.timed_out else ended.status
         return after.told(Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code))
 
-    async def _run(self, command: _Command, context: ToolContext, receive: Callable[[bytes], None]) -> Ended:
+    async def _run(self, command: _Command, context: ToolContext, receive: Callable[[bytes], None]) -> EndedProgram:
         assert self._shell.sandbox is not None
         bounds = Bounds(command.seconds, 0, 0)
         try:
@@ -218,7 +218,7 @@ class ShellTools:
         answer = {"job": job.handle, "state": job.state.value, "profile": job.profile}
         return Output(to_json(answer).decode(), job=job.handle)
 
-    async def _start(self, handle: str, command: _Command, context: ToolContext) -> Job:
+    async def _start(self, handle: str, command: _Command, context: ToolContext) -> BackgroundJob:
         assert self._shell.sandbox is not None
         output = captured()
         workspace = workspace_of(context)
@@ -233,13 +233,13 @@ class ShellTools:
             on_output=output.add,
         )
 
-        async def changes(ended: Ended | None) -> tuple[Closed, str]:
+        async def changes(ended: EndedProgram | None) -> tuple[CallChanges, str]:
             note_refused(command.network, context)
             after = _aftermath(context, ended)
             closed = await after.recorded(_changed(context, command.profile), NOTHING_CHANGED)
             return closed, after.line
 
-        return Job(
+        return BackgroundJob(
             handle,
             command.text,
             command.profile.name,
@@ -348,7 +348,7 @@ def _agent_cancelled(context: ToolContext) -> bool:
     return ended is not None and ended.status == RecordStatus.CANCELLED
 
 
-def _aftermath(context: ToolContext, ended: Ended | None) -> Aftermath:
+def _aftermath(context: ToolContext, ended: EndedProgram | None) -> Aftermath:
     after = Aftermath(context.turn, context.stop)
     for why in () if ended is None else ended.unfinished:
         after.add(why)
@@ -362,7 +362,7 @@ async def _text_of(output: Overwriting, context: ToolContext, after: Aftermath) 
     return output_text(kept, redactor) if text is None else text
 
 
-async def _changed(context: ToolContext, profile: Profile) -> Closed:
+async def _changed(context: ToolContext, profile: Profile) -> CallChanges:
     if context.checkpoints is None or not profile.write:
         return NOTHING_CHANGED
     return await context.checkpoints.changed()
@@ -375,7 +375,7 @@ async def _whole_as_artifact(text: OutputText, context: ToolContext) -> str | No
     return await context.artifacts.keep(text.whole)
 
 
-async def _job_output(job: Job, context: ToolContext) -> Output:
+async def _job_output(job: BackgroundJob, context: ToolContext) -> Output:
     after = Aftermath(context.turn)
     text = await _text_of(job.output, context, after)
     if job.over and job.artifact is None:

@@ -14,8 +14,8 @@ from drone.tools.frame.display_text import display_path, strip_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.web.search import hits_of, request_of
 from drone.tools.web.text import decoded, text_extractor
-from drone.tools.web.wire import Fetched, Limits, Request, WebError, Wire
-from mcc.addresses import AddressRule, HostList, Refused, Url, url_of
+from drone.tools.web.wire import Fetched, FetchLimits, FetchRequest, WebError, WebWire
+from mcc.addresses import AddressRefused, AddressRule, HostList, Url, url_of
 from mcc.configuration.network import Web
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import Text
@@ -46,7 +46,7 @@ class WebTools:
     secret in their address or query are refused."""
 
     web: Web
-    wire: Wire
+    wire: WebWire
     key: str = field(default="", repr=False)
     is_secret: Callable[[bytes], bool] = _no_secrets
 
@@ -54,7 +54,7 @@ class WebTools:
     def of(
         cls, web: Web, rule: AddressRule, key: str | None = None, is_secret: Callable[[bytes], bool] = _no_secrets
     ) -> "WebTools":
-        return cls(web, Wire(rule), key or "", is_secret)
+        return cls(web, WebWire(rule), key or "", is_secret)
 
     @property
     def fetch_problem(self) -> str | None:
@@ -78,12 +78,12 @@ class WebTools:
         Args:
             url: The whole address.
         """
-        limits = Limits(self.web.seconds, int(self.web.max_mb * 1_000_000))
+        limits = FetchLimits(self.web.seconds, int(self.web.max_mb * 1_000_000))
         try:
-            request = Request(url_of(url), headers={"accept": _PAGE})
+            request = FetchRequest(url_of(url), headers={"accept": _PAGE})
             found = await self.wire.fetch(request, limits, partial(self._check_allowed, lists=context.egress))
             title, text = await self._read(found, context)
-        except Refused as refused:
+        except AddressRefused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
         except WebError as error:
             raise ToolFailed(str(error)) from error
@@ -107,11 +107,11 @@ class WebTools:
             self._refuse_secrets(query.encode("utf-8", "replace"), "What you search for")
             request = request_of(search, self.key, query, limit)
             _check_egress(request.url, context.egress)
-            found = await self.wire.fetch(request, Limits(self.web.seconds, _SEARCH_BYTES))
+            found = await self.wire.fetch(request, FetchLimits(self.web.seconds, _SEARCH_BYTES))
             if found.status != 200:
                 raise WebError(f"{search.backend} answered {found.status} {strip_controls(found.reason)}.")
             hits = hits_of(search, found.body)[:limit]
-        except Refused as refused:
+        except AddressRefused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
         except WebError as error:
             raise ToolFailed(str(error)) from error
@@ -119,17 +119,19 @@ class WebTools:
         return "\n".join(lines) or "Nothing was found; ask in other words."
 
     def _check_allowed(self, url: Url, lists: Sequence[Sequence[str]]) -> None:
-        """Raise `Refused` unless the operator and all lists of the call allow the host."""
+        """Raise `AddressRefused` unless the operator and all lists of the call allow the host."""
         _check_egress(url, lists)
         if not HostList(self.web.hosts).covers(url.endpoint):
             names = ", ".join(self.web.hosts[:20])
-            raise Refused(f"{url.endpoint} is not allowed. Hosts that may be fetched: {names}. Nothing was sent.")
+            raise AddressRefused(
+                f"{url.endpoint} is not allowed. Hosts that may be fetched: {names}. Nothing was sent."
+            )
         self._refuse_secrets(str(url).encode(), "This address")
 
     def _refuse_secrets(self, data: bytes, what: str) -> None:
-        """Raise `Refused` if the data, which the message calls `what`, holds a secret."""
+        """Raise `AddressRefused` if the data, which the message calls `what`, holds a secret."""
         if self.is_secret(data):
-            raise Refused(f"{what} has a secret in it, which would leave with it. Nothing was sent.")
+            raise AddressRefused(f"{what} has a secret in it, which would leave with it. Nothing was sent.")
 
     async def _read(self, found: Fetched, context: ToolContext) -> tuple[str, str]:
         """Title and text of a page. Raises `WebError`."""
@@ -153,11 +155,11 @@ NO_WEB = WebTools.of(Web(), AddressRule(_no_addresses))
 
 
 def _check_egress(url: Url, lists: Sequence[Sequence[str]]) -> None:
-    """Raise `Refused` unless each list names the host."""
+    """Raise `AddressRefused` unless each list names the host."""
     for names in lists:
         if not HostList.lenient(names).covers(url.endpoint):
             left = ", ".join(names[:20]) or "no host"
-            raise Refused(f"{url.endpoint} is not left to this agent, which may reach {left}. Nothing was sent.")
+            raise AddressRefused(f"{url.endpoint} is not left to this agent, which may reach {left}. Nothing was sent.")
 
 
 def _subtype(media_type: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from drone.tools.web.wire import Request, WebError
+from drone.tools.web.wire import FetchRequest, WebError
 from mcc.addresses import url_of
 from mcc.configuration.network import WebSearch
 
@@ -26,22 +26,22 @@ class Hit:
     text: str
 
 
-def request_of(search: WebSearch, key: str, query: str, limit: int) -> Request:
-    """The request to the configured engine. Raises `Refused` if its address cannot be used."""
+def request_of(search: WebSearch, key: str, query: str, limit: int) -> FetchRequest:
+    """The request to the configured engine. Raises `AddressRefused` if its address cannot be used."""
     address = (search.url or _URLS[search.backend]).rstrip("/")
     accept = {"accept": "application/json"}
     match search.backend:
         case "searxng":
             parameters = urlencode({"q": query, "format": "json"})
             endpoint = address if address.endswith("/search") else f"{address}/search"
-            return Request(url_of(f"{endpoint}?{parameters}"), headers=accept)
+            return FetchRequest(url_of(f"{endpoint}?{parameters}"), headers=accept)
         case "brave":
             parameters = urlencode({"q": query, "count": limit})
-            return Request(url_of(f"{address}?{parameters}"), headers={**accept, "x-subscription-token": key})
+            return FetchRequest(url_of(f"{address}?{parameters}"), headers={**accept, "x-subscription-token": key})
         case "tavily":
             body = json.dumps({"query": query, "max_results": limit}).encode()
             headers = {**accept, "content-type": "application/json", "authorization": f"Bearer {key}"}
-            return Request(url_of(address), "POST", headers, body)
+            return FetchRequest(url_of(address), "POST", headers, body)
 
 
 def hits_of(search: WebSearch, body: bytes) -> Sequence[Hit]:

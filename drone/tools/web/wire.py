@@ -15,7 +15,7 @@ import certifi
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from mcc.addresses import AddressRule, Endpoint, Refused, Url, url_of
+from mcc.addresses import AddressRefused, AddressRule, Endpoint, Url, url_of
 
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -32,7 +32,7 @@ class WebError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     """Limits of one fetch, redirects included; `size` in bytes, decompressed."""
 
     seconds: float
@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FetchRequest:
     """A request; `headers` and `body` are sent to the first address only, not to redirects."""
 
     url: Url
@@ -61,17 +61,19 @@ class Fetched:
     body: bytes
 
 
-class Wire:
+class WebWire:
     """Fetches pages from addresses that the rule permits. Requests share no cookies, connections or other state."""
 
     def __init__(self, rule: AddressRule) -> None:
         self._rule = rule
 
-    async def fetch(self, request: Request, limits: Limits, allowed: Callable[[Url], None] | None = None) -> Fetched:
-        """The response to a request, redirects followed. Raises `WebError` and `Refused`.
+    async def fetch(
+        self, request: FetchRequest, limits: FetchLimits, allowed: Callable[[Url], None] | None = None
+    ) -> Fetched:
+        """The response to a request, redirects followed. Raises `WebError` and `AddressRefused`.
 
-        `allowed` is called before each request, the first and every redirect, and raises `Refused` to forbid it; None =
-        follow no redirect.
+        `allowed` is called before each request, every redirect included, and raises `AddressRefused` to forbid it; None
+        = follow no redirect.
         """
         try:
             async with asyncio.timeout(limits.seconds):
@@ -79,11 +81,13 @@ class Wire:
         except TimeoutError as error:
             raise WebError(f"{request.url} did not come within {limits.seconds:g} seconds.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(error, Refused):
+            if isinstance(error, AddressRefused):
                 raise
             raise WebError(f"{request.url.endpoint} cannot be read: {_reason(error)}.") from error
 
-    async def _follow(self, request: Request, limits: Limits, allowed: Callable[[Url], None] | None) -> Fetched:
+    async def _follow(
+        self, request: FetchRequest, limits: FetchLimits, allowed: Callable[[Url], None] | None
+    ) -> Fetched:
         for _ in range(REDIRECTS + 1):
             if allowed is not None:
                 allowed(request.url)
@@ -92,10 +96,10 @@ class Wire:
                 return response
             if allowed is None:
                 raise WebError(f"{request.url.endpoint} sends its callers elsewhere, which is not followed here.")
-            request = Request(url_of(urljoin(str(request.url), response)))
+            request = FetchRequest(url_of(urljoin(str(request.url), response)))
         raise WebError(f"{request.url} redirects more than {REDIRECTS} times.")
 
-    async def _send(self, request: Request, limits: Limits) -> Fetched | str:
+    async def _send(self, request: FetchRequest, limits: FetchLimits) -> Fetched | str:
         """The response to one request, or the target of its redirect."""
         addresses = await self._rule.resolve(request.url.endpoint)
         connector = aiohttp.TCPConnector(

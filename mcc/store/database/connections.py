@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.5
 _UNWATCHED = "mcc_unwatched"
 
 
-class Watchdog:
+class ConnectionWatchdog:
     """Cuts PostgreSQL connections that have been in use for `seconds` without finishing a statement.
 
     The server ends long statements itself. But if the other end, such as a stuck connection pooler, still acknowledges

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.engine.result import result_tuple
 
-from mcc.store.database.connections import Watchdog, without_transactions
+from mcc.store.database.connections import ConnectionWatchdog, without_transactions
 from mcc.store.database.drivers import Cursor, driver_of
 
 Process: TypeAlias = Callable[[Any], Any]
@@ -188,7 +188,7 @@ class Link(Connection):
     """A connection that stays open between transactions, which only `begin_now`, `commit_now` and `reset` begin and
     end."""
 
-    def __init__(self, engine: Engine, watchdog: Watchdog | None = None) -> None:
+    def __init__(self, engine: Engine, watchdog: ConnectionWatchdog | None = None) -> None:
         super().__init__(engine)
         self.execution_options(**without_transactions(self.dialect))
         self._driver = driver_of(self)

@@ -13,12 +13,18 @@ from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess
 from mcc.store.database.clock import Clock, SystemClock, micros
-from mcc.store.database.connections import Watchdog, normal_url, opened_sqlite, unwatched, without_transactions
+from mcc.store.database.connections import (
+    ConnectionWatchdog,
+    normal_url,
+    opened_sqlite,
+    unwatched,
+    without_transactions,
+)
 from mcc.store.database.direct import flush
 from mcc.store.database.errors import StoreError, StoreUnavailable
 from mcc.store.database.foreign_errors import ConnectionLost, translated
 from mcc.store.database.links import Links
-from mcc.store.database.postgres import Sessions, opened_postgres
+from mcc.store.database.postgres import PostgresSessions, opened_postgres
 
 T = TypeVar("T")
 
@@ -101,13 +107,13 @@ class Database:
         self.access = DatabaseAccess(access) if isinstance(access, str) else access
         self.url = normal_url(self.access.url)
         self.clock = clock or SystemClock()
-        self.sessions: Sessions | None = None
+        self.sessions: PostgresSessions | None = None
         if self.url.get_backend_name() == "sqlite":
             self.engine = opened_sqlite(self.url, self.clock, connections, patience_seconds)
         else:
             self.engine, self.sessions = opened_postgres(self.access, self.url, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
-        self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
+        self._watchdog = ConnectionWatchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
         # On SQLite, the SQL functions of each connection call the clock, whichever it is.
         is_real = clock is None or self.dialect == "sqlite"
         self.time = _real_time(self.dialect) if is_real else DatabaseTime(self.dialect, clock)

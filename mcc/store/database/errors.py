@@ -4,21 +4,21 @@ StoreError
 ├── StoreUnavailable      try again: the database is unreachable or locked
 │   ├── StoreFull         free disk space, then try again: the disk of the database is full
 │   └── Unfit             change the server or the settings: the database lacks what MCC needs
-├── Fenced                stop: another epoch holds the order; write nothing more
+├── StoreFenced           stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
 ├── WorkspaceNeeded       find the order's workspace, then claim the order with it
 ├── AnotherWorkspace      park the order: it began in a different directory
 ├── SomeRefused           leave out or correct the refused orders, then place the others again
 ├── BadEntry              fail the order as internal: the database refuses its data
-└── Refused               tell the caller
+└── StoreRefused          tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
     ├── QueueFull
-    ├── Pruned
-    ├── CannotRevert
+    ├── JournalPruned
+    ├── NotRevertible
     └── CannotFork
         └── ForkOfPruned
 """
@@ -44,7 +44,7 @@ class Unfit(StoreUnavailable):
     """The database answers, and lacks something that the operator must give it; work waits until then."""
 
 
-class Fenced(StoreError):
+class StoreFenced(StoreError):
     pass
 
 
@@ -81,95 +81,95 @@ class BadEntry(StoreError):
     pass
 
 
-class Refused(StoreError):
+class StoreRefused(StoreError):
     pass
 
 
-class UnknownOrder(Refused):
+class UnknownOrder(StoreRefused):
     pass
 
 
-class UnknownSession(Refused):
+class UnknownSession(StoreRefused):
     pass
 
 
-class UnknownDocument(Refused):
+class UnknownDocument(StoreRefused):
     """There is no document with this id, or it was deleted."""
 
 
-class UnknownBlueprint(Refused):
+class UnknownBlueprint(StoreRefused):
     pass
 
 
-class BadCursor(Refused):
+class BadCursor(StoreRefused):
     pass
 
 
-class IdempotencyConflict(Refused):
+class IdempotencyConflict(StoreRefused):
     pass
 
 
-class SessionBusy(Refused):
+class SessionBusy(StoreRefused):
     pass
 
 
-class DocumentBusy(Refused):
+class DocumentBusy(StoreRefused):
     """An unfinished order generates the document."""
 
 
-class NotAConversation(Refused):
+class NotAConversation(StoreRefused):
     """The session belongs to a document: its turns generate the document, and cannot be chats."""
 
 
-class UnknownApproval(Refused):
+class UnknownApproval(StoreRefused):
     """There is no inbox item with this id for this kind of decision."""
 
 
-class UnknownNote(Refused):
+class UnknownNote(StoreRefused):
     """There is no such note in this project."""
 
 
-class TooManyNotes(Refused):
+class TooManyNotes(StoreRefused):
     """The project has the maximum number of notes of this kind."""
 
 
-class AlreadyDecided(Refused):
+class AlreadyDecided(StoreRefused):
     """The item was decided differently before."""
 
 
-class ApprovalOver(Refused):
+class ApprovalOver(StoreRefused):
     """The item expired, or its order or agent has ended."""
 
 
-class CannotRemember(Refused):
+class CannotRemember(StoreRefused):
     """The approval cannot be remembered, or not in the requested scope."""
 
 
-class UnknownGrant(Refused):
+class UnknownGrant(StoreRefused):
     """There is no such grant."""
 
 
-class UnknownServerTool(Refused):
+class UnknownServerTool(StoreRefused):
     """No drone has seen this MCP server, or no such tool of it."""
 
 
-class OrderIsFinal(Refused):
+class OrderIsFinal(StoreRefused):
     pass
 
 
-class OrderIsUnfinished(Refused):
+class OrderIsUnfinished(StoreRefused):
     pass
 
 
-class ControlNotTaken(Refused):
+class ControlNotTaken(StoreRefused):
     """The order was placed with a restriction that forbids this control."""
 
 
-class QueueFull(Refused):
+class QueueFull(StoreRefused):
     """The maximum number of orders is queued."""
 
 
-class Pruned(Refused):
+class JournalPruned(StoreRefused):
     """The journal of this order was pruned; its record and its outcome are kept."""
 
     def __init__(self, order_id: str) -> None:
@@ -177,11 +177,11 @@ class Pruned(Refused):
         self.order_id = order_id
 
 
-class CannotFork(Refused):
+class CannotFork(StoreRefused):
     pass
 
 
-class CannotRevert(Refused):
+class NotRevertible(StoreRefused):
     """The order changed nothing that can be reverted, or not from the requested entry on."""
 
 

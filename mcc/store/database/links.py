@@ -8,14 +8,14 @@ from math import inf
 
 from sqlalchemy.engine import Engine
 
-from mcc.store.database.connections import Watchdog, is_used_up
+from mcc.store.database.connections import ConnectionWatchdog, is_used_up
 from mcc.store.database.direct import Link
 
 
 class Links:
     """A pool of idle `Link` connections of one engine, `most` at most. Safe for several threads."""
 
-    def __init__(self, engine: Engine, most: int, watchdog: Watchdog | None = None) -> None:
+    def __init__(self, engine: Engine, most: int, watchdog: ConnectionWatchdog | None = None) -> None:
         """`watchdog` watches the connections while they are in use."""
         self._engine = engine
         self._watchdog = watchdog

@@ -71,7 +71,7 @@ def opening_of(connection: Connection) -> Opening | None:
     return found
 
 
-class Sessions:
+class PostgresSessions:
     """How the connections of one engine are made, and what was found out about the way to the server.
 
     `mode` is "none", "session" or "transaction". `pooled`: a pooler was recognised, or named. `ungranted`: settings of
@@ -220,11 +220,13 @@ def _spelt(milliseconds: int) -> str:
     return f"{milliseconds // size}{unit}"
 
 
-def opened_postgres(access: DatabaseAccess, url: URL, connections: int, patience: float) -> tuple[Engine, Sessions]:
+def opened_postgres(
+    access: DatabaseAccess, url: URL, connections: int, patience: float
+) -> tuple[Engine, PostgresSessions]:
     """The engine for an address that `normal_url` returned, and how its connections are made. `patience`: seconds to
     wait for a lock, a free connection or a new one."""
     settings = {**PLANNER, **PROMISED, "lock_timeout": _spelt(max(1, round(patience * 1_000)))}
-    sessions = Sessions(access, settings, str(url.query.get("options", "")))
+    sessions = PostgresSessions(access, settings, str(url.query.get("options", "")))
     try:
         engine = sa.create_engine(
             url.difference_update_query(["options", "client_encoding"]),

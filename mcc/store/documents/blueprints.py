@@ -53,7 +53,7 @@ def keep_blueprint(connection: Connection, blueprint: Blueprint, at: int, *, kep
         connection.execute(_KEEP, {"wanted": blueprint.digest, "at": at})
 
 
-class Blueprints:
+class BlueprintStore:
     """Blueprints with a cache of parsed ones, whose contents never change. Safe for several threads."""
 
     def __init__(self, database: Database) -> None:

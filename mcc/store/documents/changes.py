@@ -14,11 +14,11 @@ from mcc.documents.change import Author, Change, Step
 from mcc.documents.commands import Command, Redo, Undo
 from mcc.documents.dispatching import dispatch
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.undoing import versions_needed
 from mcc.store.database.clock import micros
 from mcc.store.database.tables import DOCUMENT_HISTORY
-from mcc.store.documents.blueprints import Blueprints, keep_blueprint
+from mcc.store.documents.blueprints import BlueprintStore, keep_blueprint
 from mcc.store.documents.rows import (
     Figures,
     done_by,
@@ -53,17 +53,17 @@ class StateCache:
     def __init__(self, most_nodes: int = NODES) -> None:
         self._most = most_nodes
         self._lock = Lock()
-        self._states: OrderedDict[str, State] = OrderedDict()
+        self._states: OrderedDict[str, DocumentState] = OrderedDict()
         self._nodes = 0
 
-    def get(self, document_id: str) -> State | None:
+    def get(self, document_id: str) -> DocumentState | None:
         with self._lock:
             state = self._states.get(document_id)
             if state is not None:
                 self._states.move_to_end(document_id)
             return state
 
-    def put(self, state: State) -> None:
+    def put(self, state: DocumentState) -> None:
         """Keep the state, unless the cache has a newer one of its document."""
         with self._lock:
             before = self._states.get(state.id)
@@ -85,7 +85,7 @@ class StateCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedCommands:
     """The result of commands. `repeated`: they were carried out earlier, and nothing was done now."""
 
     change: Change
@@ -93,7 +93,7 @@ class Done:
     repeated: bool = False
 
 
-def figures_of(blueprint: Blueprint, state: State) -> Figures:
+def figures_of(blueprint: Blueprint, state: DocumentState) -> Figures:
     found = assessed(blueprint, state)
     return Figures(found.status, found.counts)
 
@@ -103,9 +103,9 @@ class OpenChanges:
     """The documents that one transaction reads and changes. Call `committed` after its commit; otherwise discard it."""
 
     connection: Connection
-    blueprints: Blueprints
+    blueprints: BlueprintStore
     cache: StateCache
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, DocumentState] = field(default_factory=dict)
 
     def begin(self, blueprint: Blueprint, change: Change, author: Author) -> None:
         """Insert the first version of a document."""
@@ -123,14 +123,14 @@ class OpenChanges:
         *,
         expected_version: int | None = None,
         command_id: str | None = None,
-    ) -> Done:
+    ) -> AppliedCommands:
         """Carry out all of these commands or none. If `command_id` was carried out before, answers its result again.
 
-        Raises `UnknownDocument`, `mcc.documents.change.Refused`.
+        Raises `UnknownDocument`, `mcc.documents.change.DispatchRefused`.
         """
         before = self.locked(document_id)
         if (known := done_by(self.connection, document_id, command_id)) is not None:
-            return Done(Change(before, known.version, known.changed, known.made), known, repeated=True)
+            return AppliedCommands(Change(before, known.version, known.changed, known.made), known, repeated=True)
         blueprint = self.blueprints.get(before.blueprint)
         change = self.planned(blueprint, before, commands, author, expected_version, command_id)
         return self.write(before, blueprint, change, author)
@@ -138,13 +138,13 @@ class OpenChanges:
     def planned(
         self,
         blueprint: Blueprint,
-        before: State,
+        before: DocumentState,
         commands: Sequence[Command],
         author: Author,
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Change:
-        """The change that these commands would make; writes nothing. Raises `mcc.documents.change.Refused`."""
+        """The change that these commands would make; writes nothing. Raises `mcc.documents.change.DispatchRefused`."""
         back = sum(isinstance(one, Undo | Redo) for one in commands)
         own = self._own(before.id, author) if back else ()
         removed = None
@@ -161,15 +161,15 @@ class OpenChanges:
             command_id=command_id,
         )
 
-    def write(self, before: State, blueprint: Blueprint, change: Change, author: Author) -> Done:
+    def write(self, before: DocumentState, blueprint: Blueprint, change: Change, author: Author) -> AppliedCommands:
         """Write a change of the locked document, whose state was `before`; `blueprint` is its blueprint afterwards."""
         figures = figures_of(blueprint, change.state)
         if change.version != before.version:
             write_change(self.connection, before, change, figures, name=blueprint.name, at=micros(author.at))
             self.states[change.state.id] = change.state
-        return Done(change, done_of(change, figures))
+        return AppliedCommands(change, done_of(change, figures))
 
-    def locked(self, document_id: str) -> State:
+    def locked(self, document_id: str) -> DocumentState:
         """The document's present state, locked until the transaction ends. Raises `UnknownDocument`."""
         row = lock_document(self.connection, document_id)
         known = self.states.get(document_id) or self.cache.get(document_id)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mcc.contracts.shape import to_json
-from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Stamp, Verdict
+from mcc.documents.node import Accepted, FieldConflict, Node, NodeFailure, Provenance, RuleVerdict, Stamp
 from mcc.store.rows.texts import parsed
 
 
@@ -41,7 +41,7 @@ def _own(value: Any) -> dict[str, Any]:
 
 _FIELDS: Mapping[type, Sequence[tuple[str, Any]]] = {
     kind: [(one.name, one.default) for one in fields(kind)]
-    for kind in (Node, Provenance, Accepted, Conflict, Stamp, Failure)
+    for kind in (Node, Provenance, Accepted, FieldConflict, Stamp, NodeFailure)
 }
 """Names and defaults of the fields, looked up once: `dataclasses.fields` takes longer than the whole conversion."""
 
@@ -65,24 +65,26 @@ class NodeReader:
     """
 
     def __init__(self) -> None:
-        self._verdicts: dict[tuple[Any, ...], Verdict] = {}
+        self._verdicts: dict[tuple[Any, ...], RuleVerdict] = {}
 
     def node(self, text: str) -> Node:
         held = parsed(text)
         held["provenance"] = {name: _provenance(one) for name, one in held.get("provenance", {}).items()}
         held["verdicts"] = tuple([self._verdict(tuple(one)) for one in held.get("verdicts", ())])
         conflicts = held.get("conflicts", {})
-        held["conflicts"] = {n: Conflict(**{**one, "because": tuple(one["because"])}) for n, one in conflicts.items()}
+        held["conflicts"] = {
+            n: FieldConflict(**{**one, "because": tuple(one["because"])}) for n, one in conflicts.items()
+        }
         held["stamps"] = {role: Stamp(**one) for role, one in held.get("stamps", {}).items()}
         if (failure := held.get("failure")) is not None:
             at = datetime.fromisoformat(failure["at"])
-            held["failure"] = Failure(**{**failure, "errors": tuple(failure["errors"]), "at": at})
+            held["failure"] = NodeFailure(**{**failure, "errors": tuple(failure["errors"]), "at": at})
         return Node(**held)
 
-    def _verdict(self, held: tuple[Any, ...]) -> Verdict:
+    def _verdict(self, held: tuple[Any, ...]) -> RuleVerdict:
         found = self._verdicts.get(held)
         if found is None:
-            found = self._verdicts[held] = Verdict(*held)
+            found = self._verdicts[held] = RuleVerdict(*held)
         return found
 
 

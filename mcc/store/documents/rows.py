@@ -12,7 +12,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.shape import to_json
 from mcc.documents.change import Change, Step
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.errors import UnknownDocument
 from mcc.store.database.tables import DOCUMENT_HEADS, DOCUMENT_HISTORY, DOCUMENT_NODES, DOCUMENTS, among
@@ -113,7 +113,7 @@ def lock_document(connection: Connection, document_id: str, *, reading: bool = F
     return Locked(row.id, row.version, row.blueprint)
 
 
-def state_now(connection: Connection, locked: Locked, known: State | None) -> State:
+def state_now(connection: Connection, locked: Locked, known: DocumentState | None) -> DocumentState:
     """The document at the version of its row. `known`: a state from the cache; if it is older, only the nodes that
     changed since are read."""
     if known is None or known.version > locked.version:
@@ -131,7 +131,7 @@ def state_now(connection: Connection, locked: Locked, known: State | None) -> St
     )
 
 
-def state_at(connection: Connection, document_id: str, version: int) -> State:
+def state_at(connection: Connection, document_id: str, version: int) -> DocumentState:
     """The document at this version, which must exist. Raises `UnknownDocument`."""
     head = _head(connection, document_id, version)
     now = connection.execute(_ONE, {"wanted": document_id}).first()
@@ -143,7 +143,7 @@ def state_at(connection: Connection, document_id: str, version: int) -> State:
     with uncollected():
         read = NodeReader().node
         nodes = [read(row.node_json) for row in rows if row.node_json is not None]
-        return State.of(document_id, head.blueprint, title, version, nodes, brief)
+        return DocumentState.of(document_id, head.blueprint, title, version, nodes, brief)
 
 
 def _head(connection: Connection, document_id: str, version: int) -> Any:
@@ -174,7 +174,7 @@ def insert_document(
 
 
 def write_change(
-    connection: Connection, before: State, change: Change, figures: Figures, *, name: str, at: int
+    connection: Connection, before: DocumentState, change: Change, figures: Figures, *, name: str, at: int
 ) -> None:
     """Write a change of the document, whose state is `before`; the caller has locked its row."""
     state = change.state
@@ -193,7 +193,7 @@ def _figures(change: Change, figures: Figures, at: int) -> dict[str, Any]:
     return {"version": change.version, "status": figures.status, "updated_at": at, **counts}
 
 
-def _write_head(connection: Connection, state: State) -> None:
+def _write_head(connection: Connection, state: DocumentState) -> None:
     row = {
         "document_id": state.id,
         "version": state.version,

@@ -15,7 +15,7 @@ from mcc.contracts.journal import ControlApplied
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
 from mcc.store.database.tables import CONTROLS, ORDERS, STATE
-from mcc.store.rows.order_rows import State, text_json, text_of
+from mcc.store.rows.order_rows import OrderState, text_json, text_of
 from mcc.store.rows.texts import parsed
 
 IS_OPEN = sa.and_(CONTROLS.c.applied_seq.is_(None), CONTROLS.c.refused_json.is_(None))
@@ -73,7 +73,7 @@ def controls_of(connection: Connection, order_id: str) -> list[Control]:
     return [control_of(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id}).mappings()]
 
 
-def add_control(connection: Connection, state: State, control: Control, principal: str) -> None:
+def add_control(connection: Connection, state: OrderState, control: Control, principal: str) -> None:
     """Insert the control and set the order's `control_seq` to its number. The caller holds the order's lock."""
     row = {
         "id": control.id,

@@ -17,7 +17,7 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadCursor, CannotRemember, UnknownGrant
 from mcc.store.database.tables import GRANTS, STATE
 from mcc.store.rows.audit import add_note
-from mcc.store.rows.order_rows import State, text_json, text_of
+from mcc.store.rows.order_rows import OrderState, text_json, text_of
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import Page
 
@@ -46,8 +46,8 @@ _OF_ORDER = (
 )
 
 
-class Grants:
-    """Remembered approvals. `Approvals.decide` makes them; those of an order end with it (`update_inbox`)."""
+class GrantStore:
+    """Remembered approvals. `ApprovalStore.decide` makes them; those of an order end with it (`update_inbox`)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -84,7 +84,7 @@ class Grants:
 
 
 def remember(
-    connection: Connection, state: State, asked: ApprovalRequested, scope: Remember, principal: str, at: datetime
+    connection: Connection, state: OrderState, asked: ApprovalRequested, scope: Remember, principal: str, at: datetime
 ) -> None:
     """Store the rule of this approval as a grant. The caller holds the order's lock. Raises `CannotRemember`."""
     if asked.would_save is None:

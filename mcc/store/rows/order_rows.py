@@ -21,7 +21,7 @@ from mcc.store.database.direct import execute_later, send_later
 from mcc.store.database.errors import BadEntry
 from mcc.store.database.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
 from mcc.store.rows.packs import rows_in_pack
-from mcc.store.rows.texts import Outline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
+from mcc.store.rows.texts import EntryOutline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
 from mcc.store.rows.transitions import fold_or_none
 from mcc.store.rows.values import WorkspaceHold
 
@@ -142,7 +142,7 @@ def text_of(column: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class OrderState:
     """A snapshot of an order's `order_state` row, taken when it was locked or read."""
 
     order_id: str
@@ -165,27 +165,27 @@ class State:
     waits_until: int | None
 
     @classmethod
-    def of(cls, row: sa.RowMapping) -> "State":
+    def of(cls, row: sa.RowMapping) -> "OrderState":
         return cls(**{name: row[name] for name in cls.__slots__ if name != "status"}, status=OrderStatus(row["status"]))
 
 
-def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State | None:
+def lock(connection: Connection, order_id: str, *, skip: bool = False) -> OrderState | None:
     """The order's row, locked until the transaction ends; None when there is no such order.
 
     `skip`: None as well when another transaction has locked the row.
     """
     statement = _LOCK_FREE if skip else _LOCK
     row = connection.execute(statement, {"wanted": order_id}).mappings().first()
-    return State.of(row) if row else None
+    return OrderState.of(row) if row else None
 
 
-def read_state(connection: Connection, order_id: str) -> State | None:
+def read_state(connection: Connection, order_id: str) -> OrderState | None:
     """The order's row as it is now, without a lock."""
     row = connection.execute(_LOCKED, {"wanted": order_id}).mappings().first()
-    return State.of(row) if row else None
+    return OrderState.of(row) if row else None
 
 
-def is_held(state: State, epoch: int) -> bool:
+def is_held(state: OrderState, epoch: int) -> bool:
     return state.status is OrderStatus.RUNNING and state.epoch == epoch
 
 
@@ -261,8 +261,13 @@ def _changing(columns: tuple[str, ...], counted: tuple[str, ...]) -> sa.UpdateBa
 
 
 def write(
-    connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
-) -> State:
+    connection: Connection,
+    state: OrderState,
+    drafts: Sequence[Draft],
+    *,
+    status: OrderStatus | None = None,
+    **changes: Any,
+) -> OrderState:
     """Number and insert `drafts`, and change the locked row; answers the row as it is afterwards.
 
     `changes` are columns of the row and their new values. The caller holds the lock, so `state` is current. An order
@@ -276,7 +281,7 @@ def write(
         values["status"] = status.value
     figures = {f"new_{name}": value for name, value in (*values.items(), *counted.items())}
     execute_later(connection, _changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
-    kept = {name: value for name, value in changes.items() if name in State.__slots__}
+    kept = {name: value for name, value in changes.items() if name in OrderState.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
         unlock_workspace(connection, state.order_id)
@@ -284,7 +289,7 @@ def write(
     return changed
 
 
-def insert_all(connection: Connection, drafts: Sequence[tuple[State, Draft]]) -> None:
+def insert_all(connection: Connection, drafts: Sequence[tuple[OrderState, Draft]]) -> None:
     """Insert one small entry per order, numbered `last_seq` of its state. The entries may not contain long texts."""
     numbered = [(draft.numbered(state.order_id, state.last_seq), state.epoch) for state, draft in drafts]
     insert_rows(connection, [entry_row(entry, epoch, {}) for entry, epoch in numbered])
@@ -298,7 +303,7 @@ def insert_rows(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None
         send_later(connection, INSERT[connection.dialect.name], values)
 
 
-def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
+def insert_entries(connection: Connection, state: OrderState, drafts: Sequence[Draft], *, first: int) -> None:
     """Insert `drafts` numbered from `first` on, with their long texts."""
     blobs: dict[str, str] = {}
     rows = [
@@ -336,7 +341,7 @@ def _entry(row: Any, fact: Fact) -> Entry:
     )
 
 
-def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
+def outlined_after(connection: Connection, order_id: str, outline: EntryOutline, after: int, limit: int) -> list[Entry]:
     """As `entries_after`, with marks of `outline` in place of long texts, which are not read. Data that is stored as
     one blob is read, because it has to be parsed."""
     rows = _rows_after(connection, order_id, after, limit)
@@ -353,7 +358,7 @@ def outlined_after(connection: Connection, order_id: str, outline: Outline, afte
 
 
 def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace]) -> list[bytes]:
-    """See `Journal.texts`. Each row and each blob is read once."""
+    """See `JournalStore.texts`. Each row and each blob is read once."""
     blobs = {place.digest for place in places if place.digest is not None}
     found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
     wanted = sorted({place.seq for place in places if place.digest is None})
@@ -370,7 +375,7 @@ def _whole_data(connection: Connection, row: Any) -> Any:
     return whole(row.data_json, row.large_json, kept_blobs(connection, digests([row.large_json])))
 
 
-def folded(connection: Connection, state: State) -> Fold | None:
+def folded(connection: Connection, state: OrderState) -> Fold | None:
     """The fold of the whole journal so far; the caller holds the order's lock. None when the journal is malformed."""
     return fold_or_none(state.order_id, state.session_id, lambda: entries_after(connection, state.order_id))
 

@@ -115,7 +115,7 @@ class TextPlace:
 
 
 @dataclass(slots=True)
-class Outline:
+class EntryOutline:
     """Replaces long texts of entries with marks. Journals cannot contain forged marks: an outline's word is secret."""
 
     places: list[TextPlace] = field(default_factory=list)

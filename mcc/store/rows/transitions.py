@@ -10,10 +10,9 @@ from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import ControlApplied, ToolFinished
-from mcc.contracts.journal import Outcome as CallOutcome
+from mcc.contracts.journal import ControlApplied, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
-from mcc.contracts.order import NewOrder, Outcome
+from mcc.contracts.order import NewOrder, OrderOutcome
 from mcc.contracts.order_facts import Forked, OrderFinished, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus, Reason, WaitingReason
@@ -30,7 +29,7 @@ ENDED = "the order had ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StoreEnding:
     """The status and reason with which the store itself ends an order, and the cancel that demanded it, if one did."""
 
     status: OrderStatus
@@ -86,15 +85,15 @@ def applied_draft(control: Control, at: datetime) -> Draft:
     return order_draft(at, fact)
 
 
-def cancelled_by(control: Control) -> Verdict:
-    return Verdict(OrderStatus.CANCELLED, None, control.reason or "cancelled on request", control)
+def cancelled_by(control: Control) -> StoreEnding:
+    return StoreEnding(OrderStatus.CANCELLED, None, control.reason or "cancelled on request", control)
 
 
-def expiry() -> Verdict:
-    return Verdict(OrderStatus.FAILED, FailureReason.EXPIRED, "the order was not done before it expired")
+def expiry() -> StoreEnding:
+    return StoreEnding(OrderStatus.FAILED, FailureReason.EXPIRED, "the order was not done before it expired")
 
 
-def ended_by_store(fold: Fold, last_seq: int, verdict: Verdict, at: datetime) -> tuple[list[Draft], Outcome]:
+def ended_by_store(fold: Fold, last_seq: int, verdict: StoreEnding, at: datetime) -> tuple[list[Draft], OrderOutcome]:
     """The entries after number `last_seq` that close open calls and end the order, and the outcome to store."""
     drafts = [applied_draft(verdict.control, at)] if verdict.control else []
     end: AgentEnd = RecordStatus.FAILED
@@ -107,7 +106,7 @@ def ended_by_store(fold: Fold, last_seq: int, verdict: Verdict, at: datetime) ->
     return [*drafts, last], outcome
 
 
-def ended_unread(verdict: Verdict, used: Usage, at: datetime) -> tuple[list[Draft], Outcome]:
+def ended_unread(verdict: StoreEnding, used: Usage, at: datetime) -> tuple[list[Draft], OrderOutcome]:
     """As `ended_by_store`, for an order whose journal cannot be folded: its open calls cannot be closed."""
     last, outcome = _end(verdict, used, at)
     return [*([applied_draft(verdict.control, at)] if verdict.control else []), last], outcome
@@ -124,10 +123,10 @@ def fold_or_none(order_id: str, session_id: str, read: Callable[[], Iterable[Ent
     return fold
 
 
-def _end(verdict: Verdict, used: Usage, at: datetime) -> tuple[Draft, Outcome]:
+def _end(verdict: StoreEnding, used: Usage, at: datetime) -> tuple[Draft, OrderOutcome]:
     end = {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": used}
     finished = OrderFinished.model_validate(end)
-    outcome = Outcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=used)
+    outcome = OrderOutcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=used)
     return order_draft(at, finished), outcome
 
 
@@ -191,7 +190,7 @@ RESUMABLE = frozenset(
 """Reasons for waiting that a `resume` ends; an order that waits for an approval or a question needs an answer."""
 
 
-class Effect(Enum):
+class ControlEffect(Enum):
     """What a control does to an order that no drone runs."""
 
     REFUSED = auto()  # it addresses an agent of an order that has none yet
@@ -209,7 +208,7 @@ def effect_of(
     attempt: int,
     before: Sequence[Control] = (),
     endable: bool = True,
-) -> Effect:
+) -> ControlEffect:
     """The effect of a control on an order that no drone runs, which has this status and reason.
 
     `attempt`: number of claims so far; `before`: earlier controls of the order. `endable` False: the agents have begun
@@ -219,23 +218,23 @@ def effect_of(
     takes back a pause does not shorten a wait for a point in time.
     """
     if control.record_id and attempt == 0:
-        return Effect.REFUSED
+        return ControlEffect.REFUSED
     if cancels_order(control) and endable:
-        return Effect.ENDS
+        return ControlEffect.ENDS
     if cancels_order(control):
-        return Effect.REQUEUES if status is OrderStatus.WAITING else Effect.STAYS
+        return ControlEffect.REQUEUES if status is OrderStatus.WAITING else ControlEffect.STAYS
     if status is not OrderStatus.WAITING or not _ends_wait(control, reason):
-        return Effect.STAYS
+        return ControlEffect.STAYS
     pauses = any(one.open and one.kind is ControlKind.PAUSE for one in before)
     if pauses and reason == WaitingReason.NOT_BEFORE:
-        return Effect.STAYS
+        return ControlEffect.STAYS
     paused = pauses or reason == WaitingReason.PAUSED
-    return Effect.REQUEUES if paused or control.record_id else Effect.RESUMES
+    return ControlEffect.REQUEUES if paused or control.record_id else ControlEffect.RESUMES
 
 
-def why_refused(effect: Effect) -> str | None:
+def why_refused(effect: ControlEffect) -> str | None:
     """The sentence with which a control of this effect is refused; None when it is not refused."""
-    if effect is not Effect.REFUSED:
+    if effect is not ControlEffect.REFUSED:
         return None
     return "no drone has begun this order yet, so none of its records can be addressed"
 
@@ -301,7 +300,7 @@ DOUBT_SECONDS = 1.5
 """A sweeper that did not run at a drone's last heartbeat cannot tell a killed drone from a database outage. It gives
 sweepers that did run this much time to decide first."""
 
-REAL = frozenset({CallOutcome.OK, CallOutcome.ERROR, CallOutcome.TIMEOUT})
+REAL = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
 """Outcomes of tool calls that were actually executed."""
 
 
@@ -327,7 +326,7 @@ def is_progress(fact: Fact) -> bool:
     return isinstance(fact, ModelReplied) or (isinstance(fact, ToolFinished) and fact.outcome in REAL)
 
 
-def after_loss(before: Losses, lease: str, *, progress: bool) -> Losses | Verdict:
+def after_loss(before: Losses, lease: str, *, progress: bool) -> Losses | StoreEnding:
     """The counters of an order whose holder is gone, or the verdict that ends the order as poison.
 
     `lease`: state of the holder's lease; `progress`: whether the order made progress under the holder's claim. A holder
@@ -357,5 +356,5 @@ def requeued(epoch: int, drone: str, lease: str) -> OrderRequeued:
     return OrderRequeued(epoch=epoch, lost=drone, message=f"drone {drone} {how}; another one takes over")
 
 
-def _poison(detail: str) -> Verdict:
-    return Verdict(OrderStatus.FAILED, FailureReason.POISON, detail)
+def _poison(detail: str) -> StoreEnding:
+    return StoreEnding(OrderStatus.FAILED, FailureReason.POISON, detail)

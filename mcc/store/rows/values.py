@@ -9,7 +9,7 @@ from mcc.contracts.control import Receipt
 from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.documents.blueprint import Blueprint
@@ -169,12 +169,12 @@ class Ending:
     last_seq: int
     control_seq: int
     drafts: Sequence[Draft]
-    outcome: Outcome
+    outcome: OrderOutcome
     record: ChatRecord | None
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedOrder:
     """An order has ended at entry `last_seq`; `following` is the next queued turn of its session, if there is one."""
 
     last_seq: int

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
-from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.shape import unchecked
@@ -17,7 +17,7 @@ from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, 
 from mcc.contracts.usage import Usage
 from mcc.store.database.clock import moment, moment_or_none
 from mcc.store.database.engine import DatabaseTime
-from mcc.store.database.errors import Pruned, UnknownOrder
+from mcc.store.database.errors import JournalPruned, UnknownOrder
 from mcc.store.database.tables import DRONES, JOURNAL, ORDERS, SESSIONS, STATE, among
 from mcc.store.rows.order_rows import USAGE, kept_blobs, text_of
 from mcc.store.rows.texts import digests, parsed, whole
@@ -73,9 +73,9 @@ def is_pruned(connection: Connection, order_id: str) -> bool:
 
 
 def check_whole(connection: Connection, order_id: str) -> None:
-    """Raises `UnknownOrder`, and `Pruned` when the order's journal was pruned."""
+    """Raises `UnknownOrder`, and `JournalPruned` when the order's journal was pruned."""
     if is_pruned(connection, order_id):
-        raise Pruned(order_id)
+        raise JournalPruned(order_id)
 
 
 HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
@@ -199,7 +199,7 @@ def work_order(
     from_spec["on_ask"] = spec.on_ask or "deny"
     if spec.kind is OrderKind.GENERATE:
         from_spec["document_id"] = row["session_id"]
-    ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
+    ended = OrderOutcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
     return WorkOrder.model_construct(
         **from_spec,
         id=row["id"],

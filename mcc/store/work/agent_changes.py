@@ -7,15 +7,15 @@ import structlog
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import Draft, Entry, Origin
-from mcc.documents.change import Author, Refused, facts_of
+from mcc.documents.change import Author, DispatchRefused, facts_of
 from mcc.documents.commands import Command
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable, UnknownDocument
-from mcc.store.documents.changes import Done, OpenChanges
+from mcc.store.documents.changes import AppliedCommands, OpenChanges
 from mcc.store.rows.order_rows import is_held, lock
 from mcc.store.rows.values import Appended, Batch
-from mcc.store.work.documents import Documents
-from mcc.store.work.journal import Journal
+from mcc.store.work.documents import DocumentStore
+from mcc.store.work.journal import JournalStore
 
 log = structlog.get_logger("mcc.store")
 
@@ -32,7 +32,7 @@ class AgentCommands:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OrderPart:
     """Entries to write, and commands to carry out after them, if any."""
 
     drafts: Sequence[Draft]
@@ -47,7 +47,7 @@ class OrderParts:
     order_id: str
     epoch: int
     last_seq: int
-    parts: Sequence[Part]
+    parts: Sequence[OrderPart]
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -58,8 +58,8 @@ class PartResult:
     """
 
     entries: Sequence[Entry]
-    done: Done | None = None
-    refused: Refused | UnknownDocument | None = None
+    done: AppliedCommands | None = None
+    refused: DispatchRefused | UnknownDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class Group:
+class CommitGroup:
     """Parts of several orders that are committed together. To repeat a commit whose answer was lost, pass the same
     group again: it remembers what was tried."""
 
@@ -103,12 +103,12 @@ class Group:
 
 
 class AgentChanges:
-    def __init__(self, database: Database, journal: Journal, documents: Documents) -> None:
+    def __init__(self, database: Database, journal: JournalStore, documents: DocumentStore) -> None:
         self._database = database
         self._journal = journal
         self._documents = documents
 
-    def commit(self, group: Group) -> Committed:
+    def commit(self, group: CommitGroup) -> Committed:
         """Commit all parts in one transaction, each order fenced by its row.
 
         Refused commands change nothing; commands that were carried out before under the same id are answered again.
@@ -126,7 +126,7 @@ class AgentChanges:
         except Exception:
             return _joined([self._alone(group, held) for held in orders])
 
-    def _alone(self, group: Group, held: OrderParts) -> Committed:
+    def _alone(self, group: CommitGroup, held: OrderParts) -> Committed:
         try:
             return self._together(group, [held])
         except StoreUnavailable:
@@ -135,7 +135,7 @@ class AgentChanges:
             log.warning("an order asks for what cannot be kept", order_id=held.order_id, problem=repr(problem))
             return Committed(culprits={held.order_id: str(problem) or repr(problem)})
 
-    def _together(self, group: Group, orders: Sequence[OrderParts]) -> Committed:
+    def _together(self, group: CommitGroup, orders: Sequence[OrderParts]) -> Committed:
         opened: list[OpenChanges] = []
 
         def work(connection: Connection) -> Committed:
@@ -147,7 +147,7 @@ class AgentChanges:
         return committed
 
     def _written(
-        self, connection: Connection, changes: OpenChanges, group: Group, orders: Sequence[OrderParts]
+        self, connection: Connection, changes: OpenChanges, group: CommitGroup, orders: Sequence[OrderParts]
     ) -> Committed:
         """Locks in the order that all transactions keep: the orders, then the documents."""
         committed = {held.order_id: _committed_before(connection, held, group) for held in orders}
@@ -161,7 +161,7 @@ class AgentChanges:
         return Committed({order_id: answers for order_id, answers in committed.items() if answers is not None}, fenced)
 
 
-def _committed_before(connection: Connection, held: OrderParts, group: Group) -> Sequence[PartResult] | None:
+def _committed_before(connection: Connection, held: OrderParts, group: CommitGroup) -> Sequence[PartResult] | None:
     """Lock the order's row and compare it with what its holder expects.
 
     Answers an empty sequence if it is as expected; the results of the earlier attempt if that was committed after all;
@@ -186,7 +186,7 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
         if (given := part.commands) is not None:
             try:
                 done = changes.apply(given.document_id, given.commands, given.author, command_id=given.command_id)
-            except (Refused, UnknownDocument) as problem:
+            except (DispatchRefused, UnknownDocument) as problem:
                 refused = problem
             else:
                 facts = () if done.repeated else facts_of(given.document_id, done.change)

@@ -31,7 +31,7 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control
 from mcc.store.rows.grants import remember
 from mcc.store.rows.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, update_inbox
-from mcc.store.rows.order_rows import State, lock, write
+from mcc.store.rows.order_rows import OrderState, lock, write
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import Page
 from mcc.store.work.claims import resume
@@ -61,7 +61,7 @@ class Decided:
     control: Control | None = None
 
 
-class Approvals:
+class ApprovalStore:
     """Items mirror facts in the journals of their orders; both are written in one transaction."""
 
     def __init__(self, database: Database) -> None:
@@ -162,7 +162,9 @@ def _rule_of(asked: InboxRequest) -> SavedRule | None:
 _ALIKE = "The approval of a call like it was remembered."
 
 
-def settle_item(connection: Connection, state: State, row: sa.RowMapping, said: Said, at: datetime) -> Control | None:
+def settle_item(
+    connection: Connection, state: OrderState, row: sa.RowMapping, said: Said, at: datetime
+) -> Control | None:
     """Settle a pending item under its order's lock.
 
     While a drone runs the order, only the drone writes its journal: the decision is passed to it by a control, which is
@@ -193,10 +195,10 @@ def settle_item(connection: Connection, state: State, row: sa.RowMapping, said: 
     return None
 
 
-def settle_overdue(connection: Connection, state: State, at: datetime, now: int) -> State | None:
+def settle_overdue(connection: Connection, state: OrderState, at: datetime, now: int) -> OrderState | None:
     """Settle the items that nobody decided in time, questions with their default answer; answers the order's row
     afterwards, None if there was no such item."""
-    changed: State | None = None
+    changed: OrderState | None = None
     for row in connection.execute(_OVERDUE_OF, {"of": state.order_id, "now": now}).mappings().all():
         asked = _fact(row)
         default = asked.default if isinstance(asked, QuestionAsked) else None

@@ -17,7 +17,7 @@ from mcc.store.database.engine import DatabaseTime
 from mcc.store.database.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.database.tables import DRONES, ORDERS, STATE, among
 from mcc.store.rows.control_rows import controls_of
-from mcc.store.rows.order_rows import State, insert_all, lock_workspace, unlock_workspace
+from mcc.store.rows.order_rows import OrderState, insert_all, lock_workspace, unlock_workspace
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transitions import SOLO, check_workspace, order_draft, unsettled
 from mcc.store.rows.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
@@ -79,7 +79,7 @@ def _still_claimable(time: DatabaseTime) -> sa.Select[Any]:
 
 
 _SHOWN = frozenset(column.name for column in COLUMNS)
-_OWN = ORDER.add_columns(*(STATE.c[name] for name in State.__slots__ if name not in _SHOWN)).where(
+_OWN = ORDER.add_columns(*(STATE.c[name] for name in OrderState.__slots__ if name not in _SHOWN)).where(
     among(STATE.c.order_id, "wanted"),
     # The + "" rules out the indexes that begin with these columns: by id, there are few rows.
     STATE.c.status + "" == OrderStatus.RUNNING.value,
@@ -168,9 +168,9 @@ class GroupClaim:
     ) -> dict[str, ClaimAnswer]:
         """Write the entries `order.claimed`; answers the claims."""
         made: dict[str, ClaimAnswer] = {}
-        drafts: list[tuple[State, Draft]] = []
+        drafts: list[tuple[OrderState, Draft]] = []
         for row, columns in claimed:
-            state = State.of(columns)
+            state = OrderState.of(columns)
             fact = OrderClaimed(
                 attempt=state.attempt,
                 epoch=state.epoch,
@@ -189,7 +189,7 @@ class GroupClaim:
         """The orders that this claimant holds under the same token already: the answer to that claim was lost."""
         parameters = self._parameters(sorted(missing))
         rows = connection.execute(_OWN, parameters).mappings().all()
-        own: dict[str, ClaimAnswer] = {row["id"]: _claim_of(connection, row, State.of(row)) for row in rows}
+        own: dict[str, ClaimAnswer] = {row["id"]: _claim_of(connection, row, OrderState.of(row)) for row in rows}
         if not own and connection.execute(_REGISTERED, parameters).first() is None:
             raise ValueError(
                 f"incarnation {self.claimant.incarnation} is not registered: a drone registers before it claims"
@@ -201,7 +201,7 @@ class GroupClaim:
 
 
 def _claim_of(
-    connection: Connection, row: sa.RowMapping | Mapping[str, Any], state: State, draft: Draft | None = None
+    connection: Connection, row: sa.RowMapping | Mapping[str, Any], state: OrderState, draft: Draft | None = None
 ) -> Claim:
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     return Claim(

@@ -14,10 +14,10 @@ from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaitin
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, StoreError
+from mcc.store.database.errors import BadEntry, ControlsPending, StoreError, StoreFenced
 from mcc.store.database.tables import JOURNAL, ORDERS, STATE
 from mcc.store.rows.control_rows import apply_controls, controls_of
-from mcc.store.rows.order_rows import State, is_held, lock, write
+from mcc.store.rows.order_rows import OrderState, is_held, lock, write
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transitions import (
     SOLO,
@@ -35,7 +35,7 @@ from mcc.store.rows.values import (
     Claimable,
     ClaimingDrone,
     ClaimRequest,
-    Ended,
+    EndedOrder,
     Ending,
     Parking,
     Waiting,
@@ -176,14 +176,14 @@ class Claims:
     def finish(self, ending: Ending) -> int:
         """Write status, outcome, record rows and last entries in one transaction; answers the last entry's number.
 
-        Open controls are settled. Repeating a committed ending answers the same. Raises `Fenced`, or `ControlsPending`
-        when a control came after `control_seq` or an open cancel of the whole order is not honoured; ValueError for
-        drafts that do not end with one `order.finished`.
+        Open controls are settled. Repeating a committed ending answers the same. Raises `StoreFenced`, or
+        `ControlsPending` when a control came after `control_seq` or an open cancel of the whole order is not honoured;
+        ValueError for drafts that do not end with one `order.finished`.
         """
         check_ending(ending)
         return self._database.write(lambda connection: _finish(connection, ending), repeatable=True).last_seq
 
-    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
         """End several orders in one transaction. Answers the result of `finish` for each, in order, with errors as
         values; an order that cannot be ended does not affect the others.
 
@@ -201,18 +201,19 @@ class Claims:
             lambda connection: {
                 order_id: connection.execute(_FOLLOWING, {"wanted": done.session_id}).first()
                 for order_id, done in ended.items()
-                if isinstance(done, State)
+                if isinstance(done, OrderState)
             }
         )
         answers = ((ended[one.order_id], following.get(one.order_id)) for one in endings)
         return [
-            Ended(done.last_seq, row and _claimable(row)) if isinstance(done, State) else done for done, row in answers
+            EndedOrder(done.last_seq, row and _claimable(row)) if isinstance(done, OrderState) else done
+            for done, row in answers
         ]
 
-    def _finished_alone(self, ending: Ending) -> State | StoreError:
+    def _finished_alone(self, ending: Ending) -> OrderState | StoreError:
         try:
             return self._database.write(lambda connection: _finish(connection, ending), repeatable=True)
-        except (BadEntry, ControlsPending, Fenced) as refused:
+        except (BadEntry, ControlsPending, StoreFenced) as refused:
             return refused
 
     def park(self, parking: Parking) -> int:
@@ -221,8 +222,8 @@ class Claims:
         The order waits until it expires, or for a day from the moment at which it could have resumed. Repeating a
         committed parking answers the same.
 
-        Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`, or when a cancel or a resume of
-        the whole order is open, whatever its number.
+        Raises `StoreFenced`, or `ControlsPending` when a control came after `control_seq`, or when a cancel or a resume
+        of the whole order is open, whatever its number.
         """
         return self._database.write(lambda connection: self._park(connection, parking), repeatable=True)
 
@@ -282,8 +283,8 @@ def _claimable(row: Any) -> Claimable:
     return Claimable(row.order_id, row.queue, row.priority, row.last_seq, alone=row.barren >= SOLO)
 
 
-def _finish(connection: Connection, ending: Ending) -> State:
-    """Answers the order's row afterwards. Nothing is changed when `Fenced` or `ControlsPending` is raised."""
+def _finish(connection: Connection, ending: Ending) -> OrderState:
+    """Answers the order's row afterwards. Nothing is changed when `StoreFenced` or `ControlsPending` is raised."""
     state = lock(connection, ending.order_id)
     if state is None:
         raise _fenced(ending)
@@ -297,32 +298,32 @@ def _finish(connection: Connection, ending: Ending) -> State:
     return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
 
 
-def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, State | StoreError]:
+def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, OrderState | StoreError]:
     """The results by order id. Rows are locked in the order of the ids, as all writers do. Raises `BadEntry`."""
-    ended: dict[str, State | StoreError] = {}
+    ended: dict[str, OrderState | StoreError] = {}
     for ending in sorted(endings, key=lambda one: one.order_id):
         try:
             ended[ending.order_id] = _finish(connection, ending)
-        except (ControlsPending, Fenced) as refused:
+        except (ControlsPending, StoreFenced) as refused:
             ended[ending.order_id] = refused
     return ended
 
 
-def _fenced(held: Ending | Parking) -> Fenced:
-    return Fenced(f"order {held.order_id} is not held under epoch {held.epoch} at entry {held.last_seq}")
+def _fenced(held: Ending | Parking) -> StoreFenced:
+    return StoreFenced(f"order {held.order_id} is not held under epoch {held.epoch} at entry {held.last_seq}")
 
 
-def _was_finished(state: State, ending: Ending) -> bool:
+def _was_finished(state: OrderState, ending: Ending) -> bool:
     """Whether this ending was committed before and only the answer was lost."""
     reached = ending.last_seq + len(ending.drafts)
     return state.status in FINAL and (state.epoch, state.last_seq) == (ending.epoch, reached)
 
 
-def _controls_pending(state: State) -> ControlsPending:
+def _controls_pending(state: OrderState) -> ControlsPending:
     return ControlsPending(f"order {state.order_id} has controls up to number {state.control_seq}: read them first")
 
 
-def _hand_back(connection: Connection, state: State, drone: str, message: str, at: datetime) -> None:
+def _hand_back(connection: Connection, state: OrderState, drone: str, message: str, at: datetime) -> None:
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     cancel = next((control for control in controls if cancels_order(control)), None)
     if cancel is not None:
@@ -341,13 +342,13 @@ def _was_parked(connection: Connection, parking: Parking, number: int) -> bool:
 
 def resume(
     connection: Connection,
-    state: State,
+    state: OrderState,
     at: datetime,
     message: str,
     control: Control | None = None,
     *,
     workspace_key: str | None = None,
-) -> State:
+) -> OrderState:
     """Queue a waiting order again, even before the time for which it waits, and mark `control` as applied.
 
     `workspace_key`: the order continues in the directory with this key.

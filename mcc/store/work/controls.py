@@ -15,9 +15,9 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import ControlNotTaken, OrderIsFinal
 from mcc.store.database.tables import CONTROLS, among
 from mcc.store.rows.control_rows import IS_OPEN, add_control, control_of, controls_of, refuse_control, why_not_taken
-from mcc.store.rows.order_rows import State, entries_after, is_held, lock
+from mcc.store.rows.order_rows import OrderState, entries_after, is_held, lock
 from mcc.store.rows.transitions import (
-    Effect,
+    ControlEffect,
     accepted_by,
     cancelled_by,
     effect_of,
@@ -127,9 +127,9 @@ def requested(
     control = new_control(order_id, state.control_seq + 1, kind, request, at)
     if why := why_not_taken(connection, order_id, kind, control.record_id):
         raise ControlNotTaken(why)
-    effect = Effect.STAYS if refused else _effect(connection, state, control)
+    effect = ControlEffect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
-    if effect in (Effect.ENDS, Effect.RESUMES, Effect.REQUEUES):
+    if effect in (ControlEffect.ENDS, ControlEffect.RESUMES, ControlEffect.REQUEUES):
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)
@@ -150,19 +150,21 @@ def _request_all(
     return [made[index] for index in range(len(request))]
 
 
-def _effect(connection: Connection, state: State, control: Control) -> Effect:
+def _effect(connection: Connection, state: OrderState, control: Control) -> ControlEffect:
     if state.status not in _NOT_RUN:
-        return Effect.STAYS
+        return ControlEffect.STAYS
     before = controls_of(connection, state.order_id) if state.control_seq else []
     endable = may_end(connection, state)
     return effect_of(control, state.status, state.reason, attempt=state.attempt, before=before, endable=endable)
 
 
-def _act_at_once(connection: Connection, state: State, control: Control, effect: Effect, at: datetime) -> None:
-    if effect is Effect.ENDS:
+def _act_at_once(
+    connection: Connection, state: OrderState, control: Control, effect: ControlEffect, at: datetime
+) -> None:
+    if effect is ControlEffect.ENDS:
         end_by_store(connection, state, cancelled_by(control), at)
     else:
-        done = control if effect is Effect.RESUMES else None
+        done = control if effect is ControlEffect.RESUMES else None
         (last,) = entries_after(connection, state.order_id, state.last_seq - 1)
         resume(connection, state, at, said_by(control), done, workspace_key=accepted_by(control, last.data))
 

@@ -18,7 +18,7 @@ from mcc.documents.staleness import assessed
 from mcc.store.database.errors import NotAConversation, UnknownDocument
 from mcc.store.database.tables import DOCUMENTS
 from mcc.store.documents.rows import lock_document
-from mcc.store.work.documents import Documents
+from mcc.store.work.documents import DocumentStore
 
 _IS_DOCUMENT = sa.select(DOCUMENTS.c.id).where(DOCUMENTS.c.id == sa.bindparam("wanted"))
 
@@ -44,9 +44,9 @@ class OrderedDocument:
 
 
 def ordered_document(
-    documents: Documents, new: NewOrder, principal: str, at: datetime, blueprint: Blueprint | None = None
+    documents: DocumentStore, new: NewOrder, principal: str, at: datetime, blueprint: Blueprint | None = None
 ) -> OrderedDocument | None:
-    """The document of this order; None for a chat turn. Raises `mcc.documents.change.Refused`."""
+    """The document of this order; None for a chat turn. Raises `mcc.documents.change.DispatchRefused`."""
     if new.kind is not OrderKind.GENERATE:
         return None
     author = Author(by="person", at=at, principal=principal)
@@ -61,7 +61,7 @@ def ordered_document(
     return OrderedDocument(change.state.id, change.state.title, author, begun=BegunDocument(blueprint, change))
 
 
-def _title(documents: Documents, document_id: str) -> str:
+def _title(documents: DocumentStore, document_id: str) -> str:
     """The document's title. Empty for an unknown one, which is refused only after the order's idempotency key has been
     looked up."""
     try:

@@ -15,12 +15,12 @@ from mcc.documents.change import Author
 from mcc.documents.commands import Command, Judge
 from mcc.documents.functions import Functions
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.succession import succeeded
 from mcc.store.database.clock import micros
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadEntry, DocumentBusy, UnknownDocument
-from mcc.store.documents.blueprints import Blueprints, keep_blueprint
+from mcc.store.documents.blueprints import BlueprintStore, keep_blueprint
 from mcc.store.documents.changes import OpenChanges, StateCache
 from mcc.store.documents.requests import DocumentRequest
 from mcc.store.documents.rows import lock_document, no_version, state_at, state_now
@@ -35,20 +35,20 @@ the row of the first when it is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class CreatedDocument:
     """A created document. `created` False: the idempotency key was known, and this is the document created with it."""
 
     document: DocumentSummary
     created: bool
 
 
-class Documents:
+class DocumentStore:
     """Every change is one transaction that locks the document's row, so no update is lost.
 
     States are cached in memory, and updated from the rows that other processes wrote since.
     """
 
-    def __init__(self, database: Database, blueprints: Blueprints, cache: StateCache) -> None:
+    def __init__(self, database: Database, blueprints: BlueprintStore, cache: StateCache) -> None:
         self._database = database
         self._blueprints = blueprints
         self._cache = cache
@@ -62,9 +62,9 @@ class Documents:
         nodes: Sequence[NewNode] = (),
         idempotency_key: str | None = None,
         functions: Functions | None = None,
-    ) -> Begun:
+    ) -> CreatedDocument:
         """Create a document that is pinned to this blueprint. `functions` are called, and may block, before the
-        transaction begins. Raises `mcc.documents.change.Refused`, `IdempotencyConflict`."""
+        transaction begins. Raises `mcc.documents.change.DispatchRefused`, `IdempotencyConflict`."""
         at, values = self._database.clock.now(), dict(metadata or {})
         body = {"blueprint": blueprint.digest, "metadata": values, "nodes": list(nodes)}
         request = DocumentRequest.of(principal, idempotency_key, body, at)
@@ -81,7 +81,7 @@ class Documents:
             return str(change.state.id)
 
         document_id = self._change(work, keyed=request is not None)
-        return Begun(self.summary(document_id), created=document_id == change.state.id)
+        return CreatedDocument(self.summary(document_id), created=document_id == change.state.id)
 
     def dispatch(
         self,
@@ -94,7 +94,7 @@ class Documents:
     ) -> CommandsDone:
         """Carry out all of these commands, or none of them.
 
-        Raises `UnknownDocument`, `IdempotencyConflict`, `mcc.documents.change.Refused`.
+        Raises `UnknownDocument`, `IdempotencyConflict`, `mcc.documents.change.DispatchRefused`.
         """
         # Results of functions are not part of the request body, which the idempotency key stands for.
         requested = [one for one in commands if not isinstance(one, Judge)]
@@ -112,15 +112,17 @@ class Documents:
 
         return self._change(work, keyed=request is not None)
 
-    def planned(self, document_id: str, commands: Sequence[Command], author: Author) -> tuple[State, State]:
+    def planned(
+        self, document_id: str, commands: Sequence[Command], author: Author
+    ) -> tuple[DocumentState, DocumentState]:
         """The document as it is, and as it would be after these commands; nothing is changed or locked.
 
-        Raises `UnknownDocument`, `mcc.documents.change.Refused`.
+        Raises `UnknownDocument`, `mcc.documents.change.DispatchRefused`.
         """
         before = self.state(document_id)
         blueprint = self._blueprints.get(before.blueprint)
 
-        def plan(connection: Connection) -> State:
+        def plan(connection: Connection) -> DocumentState:
             return self.opened(connection).planned(blueprint, before, commands, author).state
 
         return before, self._database.read(plan)
@@ -146,7 +148,7 @@ class Documents:
         """Changes for a transaction of the caller's, who calls `committed` after its commit."""
         return OpenChanges(connection, self._blueprints, self._cache)
 
-    def state(self, document_id: str, version: int | None = None) -> State:
+    def state(self, document_id: str, version: int | None = None) -> DocumentState:
         """The document as it is, or at this version. Raises `UnknownDocument`."""
         row = self._database.read(lambda connection: lock_document(connection, document_id, reading=True))
         known = self._cache.get(document_id)
@@ -157,7 +159,7 @@ class Documents:
         if version is not None and version < row.version:
             return self._database.snapshot(lambda connection: state_at(connection, document_id, version))
 
-        def read(connection: Connection) -> State:
+        def read(connection: Connection) -> DocumentState:
             return state_now(connection, lock_document(connection, document_id, reading=True), known)
 
         state = self._database.snapshot(read)
@@ -169,7 +171,7 @@ class Documents:
         row = self._database.read(lambda connection: lock_document(connection, document_id, reading=True))
         return self._blueprints.get(row.blueprint)
 
-    def warm(self, document_id: str) -> State:
+    def warm(self, document_id: str) -> DocumentState:
         """Load and assess the document, so that the transaction of a following change holds its locks only briefly.
 
         Raises `UnknownDocument`.
@@ -191,7 +193,7 @@ class Documents:
 
     def change_blueprint(self, document_id: str, blueprint: Blueprint, *, principal: str) -> BlueprintChanged:
         """Pin the document to another blueprint. Raises `UnknownDocument`, `DocumentBusy` while an order generates it,
-        `mcc.documents.change.Refused`."""
+        `mcc.documents.change.DispatchRefused`."""
         author = Author(by="person", at=self._database.clock.now(), principal=principal)
 
         def work(changes: OpenChanges) -> BlueprintChanged:

@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import Draft
 from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
@@ -17,10 +17,19 @@ from mcc.store.database.direct import execute_later
 from mcc.store.database.tables import JOURNAL, ORDERS, RECORDS, STATE
 from mcc.store.rows.control_rows import apply_cancels, apply_controls, refuse_open_controls
 from mcc.store.rows.inbox_rows import update_inbox
-from mcc.store.rows.order_rows import State, folded, keep_blobs, kept_blobs, read_state, reason_of, spent_so_far, write
+from mcc.store.rows.order_rows import (
+    OrderState,
+    folded,
+    keep_blobs,
+    kept_blobs,
+    read_state,
+    reason_of,
+    spent_so_far,
+    write,
+)
 from mcc.store.rows.packs import pack_record, record_in_pack
 from mcc.store.rows.texts import cut, digests, parsed, whole
-from mcc.store.rows.transitions import ENDED, Verdict, ended_by_store, ended_unread
+from mcc.store.rows.transitions import ENDED, StoreEnding, ended_by_store, ended_unread
 
 _OUTCOME = (
     sa.update(ORDERS)
@@ -39,14 +48,14 @@ _ADD_RECORD = sa.insert(RECORDS)
 _PACKED_ROWS = sa.delete(RECORDS).where(RECORDS.c.order_id == sa.bindparam("of"))
 
 
-def may_end(connection: Connection, state: State) -> bool:
+def may_end(connection: Connection, state: OrderState) -> bool:
     """Whether this version may end the order itself (`IS_ENDABLE`); if not, a service or drone of a later one must."""
     if state.journal_version in READABLE_VERSIONS:
         return True
     return connection.execute(_MAY_END, {"wanted": state.order_id}).first() is not None
 
 
-def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
+def end_by_store(connection: Connection, state: OrderState, verdict: StoreEnding, at: datetime) -> OrderState:
     """End an order that no drone runs: close its open calls, raise the epoch, store its record as far as it got."""
     fold = folded(connection, state)
     if fold is None:
@@ -58,13 +67,13 @@ def end_by_store(connection: Connection, state: State, verdict: Verdict, at: dat
 
 def end(
     connection: Connection,
-    state: State,
+    state: OrderState,
     drafts: Sequence[Draft],
-    outcome: Outcome,
+    outcome: OrderOutcome,
     record: ChatRecord | None,
     *,
     epoch: int,
-) -> State:
+) -> OrderState:
     """Write the final status with `drafts`, outcome and record, and settle all controls; answers the row afterwards.
 
     `drafts` may close calls of agents in this version's entry shapes, so the journal's version becomes at least this.

@@ -36,7 +36,7 @@ from mcc.store.rows.order_rows import (
     spent_in,
     texts_at,
 )
-from mcc.store.rows.texts import Outline, TextPlace, text_digest
+from mcc.store.rows.texts import EntryOutline, TextPlace, text_digest
 from mcc.store.rows.values import Appended, Batch, Reached
 from mcc.store.rows.views import check_whole, unknown_order
 
@@ -136,7 +136,7 @@ class _Tally:
                 self.culprits[batch.order_id] = str(error)
 
 
-class Journal:
+class JournalStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._advance = ADVANCE[database.dialect]
@@ -194,17 +194,17 @@ class Journal:
             update_inbox(connection, one.batch.order_id, numbered)
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `Pruned`."""
+        """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `JournalPruned`."""
         return self._read(order_id, after, lambda connection: entries_after(connection, order_id, after, limit))
 
-    def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+    def outlined(self, order_id: str, outline: EntryOutline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """As `read`, with marks of `outline` in place of long texts, which are not read. Raises as `read` does."""
         return self._read(
             order_id, after, lambda connection: outlined_after(connection, order_id, outline, after, limit)
         )
 
     def check(self, order_id: str) -> None:
-        """Raises `UnknownOrder`, and `Pruned` when the journal was pruned."""
+        """Raises `UnknownOrder`, and `JournalPruned` when the journal was pruned."""
         self._database.read(lambda connection: check_whole(connection, order_id))
 
     def texts(self, order_id: str, places: Sequence[TextPlace]) -> Sequence[bytes]:
@@ -233,7 +233,7 @@ class Journal:
 
 
 def _at_once(connection: Connection, written: Sequence[Written]) -> set[str]:
-    """As `Journal._together`, with one statement. For batches that are rows alone."""
+    """As `JournalStore._together`, with one statement. For batches that are rows alone."""
     if not written:
         return set()
     figures = listed(tuple(_BATCH), [one.figures for one in written])

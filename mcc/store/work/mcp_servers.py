@@ -77,7 +77,7 @@ class KeptToken:
     version: int
 
 
-class McpServers:
+class McpServerStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 

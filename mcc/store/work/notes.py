@@ -14,7 +14,7 @@ from mcc.contracts.journal import ToolStarted
 from mcc.contracts.notes import MAX_NOTES, NewNote, Note, NoteKind
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import Fenced, TooManyNotes, UnknownNote
+from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownNote
 from mcc.store.database.tables import JOURNAL, NOTES
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import is_held, lock, text_json, text_of
@@ -87,7 +87,7 @@ def words_of(text: str) -> Sequence[str]:
     return "".join(one if one.isalnum() else " " for one in text.casefold()).split()
 
 
-class Notes:
+class NoteStore:
     """Every method blocks."""
 
     def __init__(self, database: Database) -> None:
@@ -96,13 +96,13 @@ class Notes:
     def write(self, writing: Writing, new: NewNote) -> Note:
         """Write a new version of a note, and answer it; repeating the same call writes nothing more.
 
-        An unchanged note gets no new version, but a new `verified_at`. Raises `Fenced`, `TooManyNotes`; `UnknownNote`
-        for a note that does not exist when neither title nor text is given.
+        An unchanged note gets no new version, but a new `verified_at`. Raises `StoreFenced`, `TooManyNotes`;
+        `UnknownNote` for a note that does not exist when neither title nor text is given.
         """
         return self._written(writing, lambda connection: self._write(connection, writing, new))
 
     def delete(self, writing: Writing, kind: NoteKind, name: str) -> Note:
-        """Write a version that marks the note as deleted; earlier versions are kept. Raises `Fenced`, `UnknownNote`."""
+        """Write a version that marks the note as deleted; earlier ones stay. Raises `StoreFenced`, `UnknownNote`."""
 
         def work(connection: Connection) -> Note:
             before = self._existing(connection, writing.project, kind, name)
@@ -164,7 +164,7 @@ class Notes:
         def fenced(connection: Connection) -> Note:
             state = lock(connection, writing.order_id)
             if state is None or not is_held(state, writing.epoch):
-                raise Fenced(f"order {writing.order_id} is not held under epoch {writing.epoch}")
+                raise StoreFenced(f"order {writing.order_id} is not held under epoch {writing.epoch}")
             call = {"order_id": writing.order_id, "call": writing.call_id}
             if (row := connection.execute(_BY_CALL, call).first()) is not None:
                 return _note(row)

@@ -23,8 +23,8 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import (
     BadCursor,
     BadEntry,
-    CannotRevert,
     ForkOfPruned,
+    NotRevertible,
     OrderIsUnfinished,
     QueueFull,
     SomeRefused,
@@ -37,9 +37,9 @@ from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import BatchOrder, Page, Placed
 from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order, work_orders
 from mcc.store.work.document_orders import ordered_document
-from mcc.store.work.documents import Documents
+from mcc.store.work.documents import DocumentStore
 from mcc.store.work.endings import record_of
-from mcc.store.work.placing import Accepted, Placing, leave_out, place_all
+from mcc.store.work.placing import AcceptedOrder, Placing, leave_out, place_all
 from mcc.store.work.selection import Filter, chosen_ids
 
 
@@ -121,7 +121,7 @@ def queue_full(most: int, places: int = 1) -> QueueFull:
     return QueueFull(f"{queued}: wait until some of them are done, cancel some, or start more drones")
 
 
-def _answered(accepted: Accepted, order: WorkOrder) -> Placed:
+def _answered(accepted: AcceptedOrder, order: WorkOrder) -> Placed:
     steer = accepted.steer
     receipt = Receipt(id=steer.id, requested_at=steer.requested_at, order_id=steer.order_id) if steer else None
     return Placed(order, accepted.created, receipt, accepted.interrupted, accepted.entries)
@@ -130,16 +130,16 @@ def _answered(accepted: Accepted, order: WorkOrder) -> Placed:
 def revert_of(source: WorkOrder, request: NewRevert) -> DerivedOrder:
     """An order, in a session of its own, that restores the workspace of `source`.
 
-    Raises `OrderIsUnfinished`, and `CannotRevert` for a source without a workspace or a request for a missing entry.
+    Raises `OrderIsUnfinished`, and `NotRevertible` for a source without a workspace or a request for a missing entry.
     """
     if source.status not in FINAL:
         raise OrderIsUnfinished(
             f"order {source.id} is {source.status.value}: only an order that has ended is reverted; cancel it first"
         )
     if source.workspace is None:
-        raise CannotRevert(f"order {source.id} had no workspace, so there is nothing to bring back")
+        raise NotRevertible(f"order {source.id} had no workspace, so there is nothing to bring back")
     if request.to is not None and request.to > source.last_seq:
-        raise CannotRevert(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {request.to}")
+        raise NotRevertible(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {request.to}")
     new = NewOrder(
         kind=OrderKind.REVERT, agent=REVERT, workspace=source.workspace, queue=source.queue, priority=source.priority
     )
@@ -147,8 +147,8 @@ def revert_of(source: WorkOrder, request: NewRevert) -> DerivedOrder:
     return DerivedOrder(new, origin, {"revert": source.id, **request.model_dump()}, title=f"Revert {source.id}")
 
 
-class Orders:
-    def __init__(self, database: Database, bound: QueueBound, documents: Documents) -> None:
+class OrderStore:
+    def __init__(self, database: Database, bound: QueueBound, documents: DocumentStore) -> None:
         self._database = database
         self._bound = bound
         self._documents = documents
@@ -169,7 +169,7 @@ class Orders:
         that document's session. `on_ask` applies if the order does not set it.
 
         Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `UnknownDocument`, `NotAConversation`,
-        `QueueFull`, `mcc.documents.change.Refused`.
+        `QueueFull`, `mcc.documents.change.DispatchRefused`.
         """
         database, at = self._database, self._database.clock.now()
         document = ordered_document(self._documents, new, principal, at, blueprint)
@@ -185,7 +185,7 @@ class Orders:
         for index, one in enumerate(request):
             try:
                 document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
-            except change.Refused as problem:
+            except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
             placings.append(Placing(one.new, principal, one.idempotency_key, at, database.time, None, document, on_ask))
@@ -223,10 +223,10 @@ class Orders:
     ) -> Placed:
         """A new order, in a session of its own, that restores the workspace as it was before this order changed it.
 
-        Raises `UnknownOrder`, `OrderIsUnfinished`, `CannotRevert`, `IdempotencyConflict`, `QueueFull`.
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `NotRevertible`, `IdempotencyConflict`, `QueueFull`.
         """
         if request.to is not None and self._database.read(lambda connection: is_pruned(connection, order_id)):
-            raise CannotRevert(
+            raise NotRevertible(
                 f"the journal of order {order_id} was pruned: it can be reverted as a whole, without `to`"
             )
         made = revert_of(self.get(order_id), request)
@@ -269,11 +269,11 @@ class Orders:
             raise refused.refused[0] from None
         return _answered(accepted, self.get(accepted.order_id))
 
-    def _accepted(self, placings: Sequence[Placing]) -> Sequence[Accepted]:
+    def _accepted(self, placings: Sequence[Placing]) -> Sequence[AcceptedOrder]:
         """Place all in one transaction. Raises `SomeRefused`, `QueueFull`, and places nothing then."""
         opened: list[OpenChanges] = []
 
-        def place(connection: Connection) -> Sequence[Accepted]:
+        def place(connection: Connection) -> Sequence[AcceptedOrder]:
             opened[:] = [self._documents.opened(connection)]
             accepted = place_all(connection, opened[0], placings)
             # A known key and a steer make no order, so they need no place in the queue.

@@ -23,9 +23,9 @@ from mcc.store.database.errors import (
     BadEntry,
     ForkOfPruned,
     IdempotencyConflict,
-    Refused,
     SessionBusy,
     SomeRefused,
+    StoreRefused,
     UnknownSession,
 )
 from mcc.store.database.tables import KEYS, ORDERS, SESSIONS, STATE, among
@@ -34,7 +34,7 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control, controls_of, why_not_taken
 from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
 from mcc.store.rows.new_rows import NewRows
-from mcc.store.rows.order_rows import State, lock, text_json
+from mcc.store.rows.order_rows import OrderState, lock, text_json
 from mcc.store.rows.texts import text_digest
 from mcc.store.rows.transitions import (
     IDEMPOTENCY_HOURS,
@@ -93,7 +93,7 @@ _ADD_ITS_SESSION = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedOrder:
     """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`.
 
     `order`: the new order, if it begins a session; None: the caller has to read it. `interrupted`: id of the order that
@@ -132,8 +132,8 @@ class Placing:
             object.__setattr__(self, "key_digest", text_digest(self.key))
             object.__setattr__(self, "body_digest", digest(self.derived.request if self.derived else self.new))
 
-    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> Accepted:
-        """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
+    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> AcceptedOrder:
+        """Add the new rows to `rows`, which the caller inserts. Raises what `OrderStore.place` does."""
         if self.key_digest in known:
             return self._accepted_before(connection, rows, known[self.key_digest])
         if self.new.session_id is None and self.document is None:
@@ -151,24 +151,24 @@ class Placing:
             rows.keys.append(row)
         return accepted
 
-    def _begin_session(self, connection: Connection, rows: NewRows) -> Accepted:
+    def _begin_session(self, connection: Connection, rows: NewRows) -> AcceptedOrder:
         session = self._session(fresh_id())
         accepted = self._insert(connection, rows, session["id"], 1, [])
         rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
         order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
         return replace(accepted, order=order)
 
-    def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> Accepted:
+    def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> AcceptedOrder:
         if row["body_digest"] != self.body_digest:
             raise IdempotencyConflict(
                 "this Idempotency-Key was used with another body: take a new key, or send the same body again"
             )
         if row["control_id"] is None:
-            return Accepted(row["order_id"], created=False)
+            return AcceptedOrder(row["order_id"], created=False)
         steer = next((one for one in controls_of(connection, row["order_id"]) if one.id == row["control_id"]), None)
-        return Accepted(row["order_id"], created=False, steer=steer)
+        return AcceptedOrder(row["order_id"], created=False, steer=steer)
 
-    def _key_row(self, accepted: Accepted) -> Mapping[str, Any]:
+    def _key_row(self, accepted: AcceptedOrder) -> Mapping[str, Any]:
         return {
             "principal": self.principal,
             "key_digest": self.key_digest,
@@ -180,7 +180,7 @@ class Placing:
 
     def _place_for_document(
         self, connection: Connection, changes: OpenChanges, rows: NewRows, document: OrderedDocument
-    ) -> Accepted:
+    ) -> AcceptedOrder:
         """Locks in the order that all transactions keep: the session, its unfinished order, then the document."""
         connection.execute(_ADD_ITS_SESSION, self._session(document.id, document.title))
         if document.begun is not None:
@@ -202,7 +202,7 @@ class Placing:
             "turns": 0,
         }
 
-    def _place_in(self, connection: Connection, rows: NewRows, session_id: str) -> Accepted:
+    def _place_in(self, connection: Connection, rows: NewRows, session_id: str) -> AcceptedOrder:
         turns = connection.execute(_SESSION, {"wanted": session_id}).scalar()
         if turns is None:
             raise UnknownSession(f"there is no session {session_id}")
@@ -213,28 +213,28 @@ class Placing:
         return self._place_behind(connection, rows, head, turns + 1, before)
 
     def _place_behind(
-        self, connection: Connection, rows: NewRows, head: State, turn: int, before: Sequence[str]
-    ) -> Accepted:
+        self, connection: Connection, rows: NewRows, head: OrderState, turn: int, before: Sequence[str]
+    ) -> AcceptedOrder:
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
             case WhenBusy.STEER if self.document is None and self._may_steer(connection, head):
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
                 add_control(connection, head, steer, self.principal)
-                return Accepted(head.order_id, created=False, steer=steer)
+                return AcceptedOrder(head.order_id, created=False, steer=steer)
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
                 ended = self._interrupt(connection, head)
                 behind = before[1:] if ended else before
                 accepted = self._insert_turn(connection, rows, head.session_id, turn, behind)
-                return Accepted(accepted.order_id, created=True, interrupted=head.order_id)
+                return AcceptedOrder(accepted.order_id, created=True, interrupted=head.order_id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
                 return self._insert_turn(connection, rows, head.session_id, turn, before)
 
-    def _may_steer(self, connection: Connection, head: State) -> bool:
+    def _may_steer(self, connection: Connection, head: OrderState) -> bool:
         running = head.status is OrderStatus.RUNNING
         return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
 
-    def _interrupt(self, connection: Connection, head: State) -> bool:
+    def _interrupt(self, connection: Connection, head: OrderState) -> bool:
         """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.
 
         An order whose journal only a later version can read does not end at once: the drone of that version that claims
@@ -256,7 +256,7 @@ class Placing:
             resume(connection, state, self.at, said_by(cancel))
         return False
 
-    def _control(self, head: State, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
+    def _control(self, head: OrderState, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
         return Control(
             id=fresh_id(),
             order_id=head.order_id,
@@ -269,7 +269,7 @@ class Placing:
 
     def _insert_turn(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
-    ) -> Accepted:
+    ) -> AcceptedOrder:
         """Insert the next turn of an existing session, whose row is locked; the first names one that has no title."""
         if turn == 1:
             connection.execute(_NAME, {"wanted": session_id, "title": text_json(title_of(self.new.prompt))})
@@ -279,7 +279,7 @@ class Placing:
 
     def _insert(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
-    ) -> Accepted:
+    ) -> AcceptedOrder:
         new, derived = self.new, self.derived
         beginning = derived.beginning if derived else None
         source = derived.origin.order_id if derived and beginning else None
@@ -311,7 +311,7 @@ class Placing:
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
             connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
-        return Accepted(order_id, created=True, entries=entries)
+        return AcceptedOrder(order_id, created=True, entries=entries)
 
     def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
         """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`.
@@ -350,15 +350,15 @@ KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
 """Rows of known idempotency keys, by key digest."""
 
 
-def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[Accepted]:
+def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[AcceptedOrder]:
     """Place all in sequence, or none: `SomeRefused` names the problem of each refused one, by its index."""
     rows, known = NewRows(), _known_keys(connection, placings)
-    accepted: list[Accepted] = []
+    accepted: list[AcceptedOrder] = []
     refused: dict[int, Exception] = {}
     for index, placing in enumerate(placings):
         try:
             accepted.append(placing.place(connection, changes, rows, known))
-        except (Refused, BadEntry, change.Refused) as problem:
+        except (StoreRefused, BadEntry, change.DispatchRefused) as problem:
             refused[index] = problem
     if refused:
         raise SomeRefused(refused)

@@ -134,7 +134,7 @@ _ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))
 
 
 def context(order: WorkOrder, history: History, characters: int) -> Sequence[EarlierTurn]:
-    """See `Sessions.context`."""
+    """See `SessionStore.context`."""
     place = TurnPlace(order.session_id, order.session_seq, order.origin)
     return newest(_backwards(place, history), characters)
 
@@ -197,7 +197,7 @@ def _ends_of(text: str, characters: int) -> str:
     return text[:half] + LEFT_OUT.format(f"{len(text) - 2 * half:,}") + text[len(text) - half :]
 
 
-class Sessions:
+class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 

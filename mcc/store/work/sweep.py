@@ -19,12 +19,12 @@ from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.tables import APPROVALS, DRONES, JOURNAL, STATE
 from mcc.store.rows.control_rows import controls_of
 from mcc.store.rows.inbox_rows import PENDING
-from mcc.store.rows.order_rows import State, kept_blobs, lock, write
+from mcc.store.rows.order_rows import OrderState, kept_blobs, lock, write
 from mcc.store.rows.texts import digests, whole
 from mcc.store.rows.transitions import (
     DOUBT_SECONDS,
     Losses,
-    Verdict,
+    StoreEnding,
     after_loss,
     cancelled_by,
     cancels_order,
@@ -142,15 +142,15 @@ class Sweeper:
     def _each(
         self,
         order_ids: Iterable[str],
-        act: Callable[[Connection, State, datetime, int], State | None],
+        act: Callable[[Connection, OrderState, datetime, int], OrderState | None],
         failures: dict[str, str],
-    ) -> Iterable[State]:
+    ) -> Iterable[OrderState]:
         """Apply `act` to each order, under its lock and in a transaction of its own; yields the orders that it changed.
 
         Orders that somebody else has locked are skipped. Errors of `act` are added to `failures`.
         """
 
-        def work(connection: Connection, order_id: str) -> State | None:
+        def work(connection: Connection, order_id: str) -> OrderState | None:
             state = lock(connection, order_id, skip=True)
             if state is None:
                 return None
@@ -173,7 +173,7 @@ class Sweeper:
                     yield state
 
 
-def _expire(connection: Connection, state: State, at: datetime, now: int) -> State | None:
+def _expire(connection: Connection, state: OrderState, at: datetime, now: int) -> OrderState | None:
     waiting = state.status in sources_of("expire_waiting")
     latest = [state.expires_at if state.attempt == 0 else None, state.waits_until if waiting else None]
     late = any(moment is not None and moment <= now for moment in latest)
@@ -182,13 +182,13 @@ def _expire(connection: Connection, state: State, at: datetime, now: int) -> Sta
     return end_by_store(connection, state, expiry(), at)
 
 
-def _resume(connection: Connection, state: State, at: datetime, now: int) -> State | None:
+def _resume(connection: Connection, state: OrderState, at: datetime, now: int) -> OrderState | None:
     if state.status is not OrderStatus.WAITING or state.not_before is None or state.not_before > now:
         return None
     return resume(connection, state, at, "its time has come")
 
 
-def _take_back(connection: Connection, state: State, at: datetime, now: int) -> State | None:
+def _take_back(connection: Connection, state: OrderState, at: datetime, now: int) -> OrderState | None:
     """Requeue or end an order whose drone is gone; None if its drone is live or nobody runs it."""
     holder = connection.execute(_HOLDER, {"wanted": state.incarnation}).first()
     if state.status not in sources_of("requeue") or (holder and holder.state == LIVE):
@@ -201,7 +201,7 @@ def _take_back(connection: Connection, state: State, at: datetime, now: int) -> 
         return end_by_store(connection, state, cancelled_by(cancel), at)
     before = Losses(state.takeovers, state.barren)
     losses = after_loss(before, lease, progress=_has_progress(connection, state))
-    if isinstance(losses, Verdict):
+    if isinstance(losses, StoreEnding):
         if endable:
             return end_by_store(connection, state, losses, at)
         losses = before
@@ -211,7 +211,7 @@ def _take_back(connection: Connection, state: State, at: datetime, now: int) -> 
     return write(connection, state, [order_draft(at, fact)], status=OrderStatus.QUEUED, **release, **counts)
 
 
-def _has_progress(connection: Connection, state: State) -> bool:
+def _has_progress(connection: Connection, state: OrderState) -> bool:
     """Whether the order made progress under its present claim."""
     claim = {"wanted": state.order_id, "under": state.epoch}
     if connection.execute(_ANY, {**claim, "kind": ModelReplied.kind}).first() is not None:

@@ -16,7 +16,7 @@ from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.model_facts import ModelReplied
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -73,7 +73,7 @@ class Held:
             fold.add(draft.numbered(self.order_id, seq := seq + 1))
         ended = OrderFinished.model_validate({"status": status, "reason": reason, "usage": fold.spent})
         drafts.append(Draft(at=at, origin=ORDER, data=ended))
-        outcome = Outcome.model_validate(
+        outcome = OrderOutcome.model_validate(
             {"status": status, "reason": reason, "answer": "the answer", "usage": fold.spent}
         )
         record = fold.record()

@@ -5,9 +5,9 @@ from typing import Any
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.store.database.errors import UnknownDocument
-from mcc.store.work.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
+from mcc.store.work.agent_changes import AgentCommands, CommitGroup, Committed, OrderPart, OrderParts, PartResult
 from tests.conformance.store.course import begun, changed, commands, minutes, ordered
 from tests.conformance.store.scene import Held, Scene, at_once, started
 from tests.conformance.store.test_answers_that_got_lost import both, losing
@@ -38,18 +38,18 @@ class Generator:
     def step(self, text: str) -> Draft:
         return Draft(at=self.scene.clock.now(), origin=self.held.origin, data=AgentStep(name="note", message=text))
 
-    def group(self, *parts: Part, held: Held | None = None) -> Group:
+    def group(self, *parts: OrderPart, held: Held | None = None) -> CommitGroup:
         held = held or self.held
-        return Group([OrderParts(held.order_id, held.epoch, held.last_seq, parts)])
+        return CommitGroup([OrderParts(held.order_id, held.epoch, held.last_seq, parts)])
 
-    def commit(self, *parts: Part) -> list[PartResult]:
+    def commit(self, *parts: OrderPart) -> list[PartResult]:
         committed = self.scene.store.agent_changes.commit(self.group(*parts))
         answers = committed.answers[self.held.order_id]
         self.held.last_seq += sum(len(answer.entries) for answer in answers)
         return list(answers)
 
     def change(self, *given: dict[str, Any], **asked: Any) -> PartResult:
-        (answer,) = self.commit(Part((), self.asked(*given, **asked)))
+        (answer,) = self.commit(OrderPart((), self.asked(*given, **asked)))
         return answer
 
     @property
@@ -80,13 +80,13 @@ def test_a_change_and_its_entry_are_committed_together(scene: Scene) -> None:
 def test_entries_and_changes_of_one_group_are_numbered_in_turn(scene: Scene) -> None:
     one = Generator(scene)
     answers = one.commit(
-        Part([one.step("first")]),
-        Part([one.step("second")], one.asked(minutes(40))),
-        Part([], one.asked(minutes("long"), call="call-2")),  # type: ignore[arg-type]
-        Part([one.step("third")], one.asked(minutes(30), call="call-3")),
+        OrderPart([one.step("first")]),
+        OrderPart([one.step("second")], one.asked(minutes(40))),
+        OrderPart([], one.asked(minutes("long"), call="call-2")),  # type: ignore[arg-type]
+        OrderPart([one.step("third")], one.asked(minutes(30), call="call-3")),
     )
     assert [len(answer.entries) for answer in answers] == [1, 2, 0, 2]
-    assert isinstance(answers[2].refused, Refused) and answers[2].done is None
+    assert isinstance(answers[2].refused, DispatchRefused) and answers[2].done is None
     assert scene.kinds(one.held.order_id)[2:] == [
         "agent.step",
         "agent.step",
@@ -116,7 +116,7 @@ def test_a_fenced_holder_writes_neither(scene: Scene) -> None:
     zombie = one.held
     scene.lose()
     one.held = scene.hold(one.held.order_id, scene.drone("drone-2"), token="another")
-    group = one.group(Part([one.step("late")], one.asked(minutes(40))), held=zombie)
+    group = one.group(OrderPart([one.step("late")], one.asked(minutes(40))), held=zombie)
     assert scene.store.agent_changes.commit(group) == Committed(fenced=frozenset({zombie.order_id}))
     assert one.minutes == 45 and one.told == []
     assert scene.store.documents.summary(one.document_id).version == 3
@@ -130,11 +130,11 @@ def test_of_several_orders_only_the_fenced_one_is_left_out(scene: Scene) -> None
     scene.lose()
     one.held = scene.hold(one.held.order_id, scene.drone("drone-2"), token="a")
     other.held = scene.hold(other.held.order_id, scene.drone("drone-3"), token="b")
-    group = Group(
+    group = CommitGroup(
         [
-            OrderParts(zombie.order_id, zombie.epoch, zombie.last_seq, [Part([], one.asked(minutes(40)))]),
+            OrderParts(zombie.order_id, zombie.epoch, zombie.last_seq, [OrderPart([], one.asked(minutes(40)))]),
             OrderParts(
-                other.held.order_id, other.held.epoch, other.held.last_seq, [Part([], other.asked(minutes(40)))]
+                other.held.order_id, other.held.epoch, other.held.last_seq, [OrderPart([], other.asked(minutes(40)))]
             ),
         ]
     )
@@ -148,8 +148,8 @@ def test_a_commit_of_unknown_outcome_happens_once(scene: Scene, committed: bool)
     one = Generator(scene)
     with losing(scene, committed=committed):
         answers = one.commit(
-            Part([one.step("first")], one.asked(minutes(40))),
-            Part([], one.asked(minutes("long"), call="call-2")),  # type: ignore[arg-type]
+            OrderPart([one.step("first")], one.asked(minutes(40))),
+            OrderPart([], one.asked(minutes("long"), call="call-2")),  # type: ignore[arg-type]
         )
     assert [len(answer.entries) for answer in answers] == [2, 0] and answers[1].refused is not None
     assert one.minutes == 40 and len(one.told) == 1
@@ -161,7 +161,7 @@ def test_a_commit_of_unknown_outcome_happens_once(scene: Scene, committed: bool)
 
 def test_a_group_that_is_sent_again_after_its_commit_is_answered_from_what_it_tried(scene: Scene) -> None:
     one = Generator(scene)
-    group = one.group(Part([one.step("first")], one.asked(minutes(40))))
+    group = one.group(OrderPart([one.step("first")], one.asked(minutes(40))))
     first = scene.store.agent_changes.commit(group)
     assert scene.store.agent_changes.commit(group) == first
     assert len(one.told) == 1
@@ -170,15 +170,18 @@ def test_a_group_that_is_sent_again_after_its_commit_is_answered_from_what_it_tr
 def test_commands_for_a_deleted_document_are_refused_and_the_order_continues(scene: Scene) -> None:
     one = Generator(scene)
     scene.store.documents.delete(one.document_id, principal="someone")
-    (answer,) = one.commit(Part([one.step("first")], one.asked(minutes(40))))
+    (answer,) = one.commit(OrderPart([one.step("first")], one.asked(minutes(40))))
     assert isinstance(answer.refused, UnknownDocument) and len(answer.entries) == 1
 
 
 def test_data_that_the_database_refuses_costs_only_its_own_order(scene: Scene) -> None:
     one, other = Generator(scene), Generator(scene)
     began = Draft(at=scene.clock.now(), origin=other.held.origin, data=started())
-    groups = [one.group(Part([], one.asked(minutes(40)))), other.group(Part([began, began], other.asked(minutes(40))))]
-    committed = scene.store.agent_changes.commit(Group([held for group in groups for held in group.orders]))
+    groups = [
+        one.group(OrderPart([], one.asked(minutes(40)))),
+        other.group(OrderPart([began, began], other.asked(minutes(40)))),
+    ]
+    committed = scene.store.agent_changes.commit(CommitGroup([held for group in groups for held in group.orders]))
     assert list(committed.culprits) == [other.held.order_id] and list(committed.answers) == [one.held.order_id]
     assert (one.minutes, other.minutes) == (40, 45)
     assert scene.kinds(other.held.order_id) == ["order.queued", "order.claimed"]

@@ -8,7 +8,7 @@ from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.database.errors import ControlsPending, Refused, SessionBusy, StoreError
+from mcc.store.database.errors import ControlsPending, SessionBusy, StoreError, StoreRefused
 from mcc.store.rows.values import Placed
 from tests.conformance.store.scene import Held, Scene, at_once, started
 
@@ -203,7 +203,7 @@ def test_an_end_and_a_cancel_at_once_leave_one_end_and_no_open_receipt(scene: Sc
         held = scene.running()
         answers = at_once(lambda one=held: one.finish(), lambda one=held: ask(scene, one.order_id))
         ended, asked = answers
-        assert isinstance(ended, StoreError) != isinstance(asked, Refused), answers
+        assert isinstance(ended, StoreError) != isinstance(asked, StoreRefused), answers
         if isinstance(ended, StoreError):
             held.control_seq = 1
             held.finish(OrderStatus.CANCELLED)

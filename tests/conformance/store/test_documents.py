@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcc.documents.change import Refused
-from mcc.documents.state import State
+from mcc.documents.change import DispatchRefused
+from mcc.documents.state import DocumentState
 from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownDocument
 from mcc.store.store import Store, open_store
 from tests.conformance.store.course import BLUEPRINT, begun, changed, commands, minutes, person
@@ -18,7 +18,7 @@ def another(scene: Scene) -> Store:
     return open_store(url, clock=scene.clock)
 
 
-def contents(state: State) -> object:
+def contents(state: DocumentState) -> object:
     return (state.version, state.title, state.brief, state.blueprint, dict(state.nodes), dict(state.children))
 
 
@@ -91,7 +91,7 @@ def test_what_was_done_stands_in_the_history_newest_first(scene: Scene) -> None:
 def test_what_is_refused_leaves_nothing_behind(scene: Scene) -> None:
     document_id = begun(scene, lessons=1)
     before = scene.store.documents.state(document_id)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DispatchRefused) as refused:
         changed(scene, document_id, minutes(40), minutes(40, "/lesson-9"))
     assert refused.value.status == 404
     assert scene.store.documents.state(document_id) is before
@@ -102,7 +102,7 @@ def test_an_expected_version_is_checked_against_the_node(scene: Scene) -> None:
     document_id = begun(scene, lessons=2)
     changed(scene, document_id, minutes(40))
     changed(scene, document_id, minutes(30, "/lesson-2"), expected_version=2)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DispatchRefused) as refused:
         changed(scene, document_id, minutes(35), expected_version=2)
     assert (refused.value.status, refused.value.version, refused.value.changed) == (409, 4, ("/lesson-1",))
 
@@ -111,7 +111,7 @@ def test_a_principal_takes_back_its_own_change_and_a_removal_with_all_below(scen
     document_id = begun(scene, lessons=2)
     changed(scene, document_id, minutes(40))
     changed(scene, document_id, {"command": "remove_child", "node": "/lesson-1"}, principal="another")
-    with pytest.raises(Refused):
+    with pytest.raises(DispatchRefused):
         changed(scene, document_id, {"command": "undo"})
     store = another(scene)
     try:

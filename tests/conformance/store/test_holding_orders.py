@@ -8,11 +8,11 @@ import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus
-from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, OrderIsFinal, StoreUnavailable
+from mcc.store.database.errors import BadEntry, ControlsPending, OrderIsFinal, StoreFenced, StoreUnavailable
 from mcc.store.rows.values import Claim
 from mcc.store.store import open_store
 from mcc.testing import FakeClock
@@ -131,7 +131,7 @@ def test_a_finished_order_stays_as_it_is(scene: Scene) -> None:
     last = scene.store.claims.finish(ending)
     assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]
     assert scene.store.claims.finish(ending) == last, "the answer was lost, the very same ending is sent again"
-    with pytest.raises(Fenced):
+    with pytest.raises(StoreFenced):
         scene.store.claims.finish(replace(ending, last_seq=last))
     assert held.write(AgentStep(name="late", message="late")).fenced == {held.order_id}
     held.last_seq = last
@@ -147,7 +147,7 @@ def test_an_ending_says_one_thing_and_says_it_last(scene: Scene) -> None:
     for wrong in (
         replace(ending, drafts=[]),
         replace(ending, drafts=[*ending.drafts, *ending.drafts]),
-        replace(ending, outcome=Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL)),
+        replace(ending, outcome=OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL)),
     ):
         with pytest.raises(ValueError, match=r"order\.finished"):
             scene.store.claims.finish(wrong)
@@ -160,10 +160,10 @@ def test_a_wrong_number_or_an_old_epoch_cannot_end_the_order(scene: Scene) -> No
     ending = held.ending()
     scene.lose()
     for stale in (ending, replace(ending, epoch=ending.epoch + 1), replace(ending, order_id="nonsense")):
-        with pytest.raises(Fenced):
+        with pytest.raises(StoreFenced):
             scene.store.claims.finish(stale)
     held = scene.hold(held.order_id, token="next")
-    with pytest.raises(Fenced):
+    with pytest.raises(StoreFenced):
         scene.store.claims.finish(replace(held.ending(), last_seq=held.last_seq - 1))
 
 

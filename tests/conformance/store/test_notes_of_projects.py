@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import ToolStarted
 from mcc.contracts.notes import MAX_NOTES, NewNote, Note
-from mcc.store.database.errors import Fenced, TooManyNotes, UnknownNote
+from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownNote
 from mcc.store.work.notes import Writing, words_of
 from tests.conformance.store.scene import Held, Scene
 
@@ -72,9 +72,9 @@ def test_a_call_that_is_repeated_writes_once(scene: Scene) -> None:
 def test_a_fenced_order_writes_no_note(scene: Scene) -> None:
     held = scene.running()
     scene.lose()
-    with pytest.raises(Fenced):
+    with pytest.raises(StoreFenced):
         write(scene, held, 0, "build", "slow")
-    with pytest.raises(Fenced):
+    with pytest.raises(StoreFenced):
         scene.store.notes.delete(writing(held), "memory", "build")
     assert scene.store.notes.list(PROJECT, "memory") == []
 

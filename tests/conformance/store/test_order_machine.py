@@ -23,7 +23,7 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import FINAL, MOVES, OrderStatus, WaitingReason
-from mcc.store.database.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
+from mcc.store.database.errors import ControlsPending, OrderIsFinal, SessionBusy, StoreFenced
 from mcc.store.rows.transitions import cancels_order
 from mcc.store.rows.values import Batch, Claim, Parking
 from mcc.testing import FakeClock, temporary_store
@@ -164,7 +164,7 @@ class OrderMachine(RuleBasedStateMachine):
         try:
             assert self.scene.store.claims.park(asked) == held.last_seq + 1
             assert valid or parked_before
-        except Fenced:
+        except StoreFenced:
             assert not valid and not parked_before
         except ControlsPending:
             assert valid and self.scene.store.controls.pending({held.order_id: 0})
@@ -198,7 +198,7 @@ class OrderMachine(RuleBasedStateMachine):
             if any(cancels_order(one) for one in self.scene.store.controls.of_order(held.order_id)):
                 status = OrderStatus.CANCELLED
         if not valid:
-            with pytest.raises(Fenced):
+            with pytest.raises(StoreFenced):
                 held.finish(status)
             return
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.contracts.order import NewFork, OrderKind
 from mcc.contracts.status import OrderStatus
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.store.database.errors import (
     CannotFork,
     IdempotencyConflict,
@@ -47,7 +47,7 @@ def test_a_document_is_made_together_with_its_order_and_is_its_session(scene: Sc
 
 
 def test_values_that_the_blueprint_refuses_create_neither_order_nor_document(scene: Scene) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(DispatchRefused):
         ordered(scene, generation={"metadata": {"topik": "Light"}})
     assert scene.store.orders.list().items == [] and scene.store.documents.list().items == []
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
-from mcc.store.database.errors import BadEntry, ControlsPending, Fenced
-from mcc.store.rows.values import Ended
+from mcc.store.database.errors import BadEntry, ControlsPending, StoreFenced
+from mcc.store.rows.values import EndedOrder
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 
@@ -20,7 +20,7 @@ def test_they_end_in_the_order_in_which_they_were_asked_for(scene: Scene) -> Non
     held = running(scene, 3)
     endings = [one.ending(OrderStatus.SUCCEEDED, ended()) for one in reversed(held)]
     answers = scene.store.claims.finish_together(endings)
-    assert answers == [Ended(one.last_seq + len(one.drafts)) for one in endings]
+    assert answers == [EndedOrder(one.last_seq + len(one.drafts)) for one in endings]
     for one, ending in zip(reversed(held), endings, strict=True):
         assert scene.status(one.order_id) is OrderStatus.SUCCEEDED
         assert scene.store.orders.record(one.order_id) == ending.record == scene.fold(one.order_id).record()
@@ -33,7 +33,7 @@ def test_a_fenced_order_and_one_with_controls_do_not_affect_the_others(scene: Sc
     scene.store.claims.hand_back([(lost.order_id, lost.epoch)], drone="drone-1", message="gone")
     scene.store.controls.request(asked.order_id, ControlKind.CANCEL, NewControl(), principal="somebody")
     answers = scene.store.claims.finish_together(endings)
-    assert [type(answer) for answer in answers] == [Fenced, ControlsPending, Ended]
+    assert [type(answer) for answer in answers] == [StoreFenced, ControlsPending, EndedOrder]
     assert [scene.status(one.order_id) for one in (lost, asked, good)] == [
         OrderStatus.QUEUED,
         OrderStatus.RUNNING,
@@ -49,7 +49,7 @@ def test_one_whose_entries_the_database_refuses_keeps_no_other_back(scene: Scene
     twice = [replace(endings[1].drafts[0], data=returned(record)), *endings[1].drafts]
     endings[1] = replace(endings[1], drafts=twice)
     answers = scene.store.claims.finish_together(endings)
-    assert [type(answer) for answer in answers] == [Ended, BadEntry, Ended]
+    assert [type(answer) for answer in answers] == [EndedOrder, BadEntry, EndedOrder]
     assert scene.kinds(bad.order_id)[-1] == "tool.finished"
     assert scene.status(bad.order_id) is OrderStatus.RUNNING
     assert all(scene.kinds(one.order_id).count("order.finished") == 1 for one in (first, last))

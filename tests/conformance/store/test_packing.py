@@ -10,7 +10,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork
 from mcc.contracts.shape import to_json
-from mcc.store.database.errors import ForkOfPruned, Pruned
+from mcc.store.database.errors import ForkOfPruned, JournalPruned
 from mcc.store.database.tables import JOURNAL, PACKS, RECORDS
 from mcc.store.rows.packs import LARGEST_BYTES, PackedRow, packed, unpacked
 from mcc.store.store import Offload
@@ -130,7 +130,7 @@ def test_a_pack_is_pruned_as_rows_are(scene: Scene) -> None:
     cleared = clear(scene)
     assert (look.orders, look.entries) == (cleared.orders, cleared.entries) and cleared.orders == 2
     for one in (held.order_id, fork.id):
-        with pytest.raises(Pruned):
+        with pytest.raises(JournalPruned):
             scene.store.journal.read(one)
     with pytest.raises(ForkOfPruned):
         scene.store.orders.fork(held.order_id, NewFork(after=2), principal="t")

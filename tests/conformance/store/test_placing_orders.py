@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.order import NewOrder, NewSession, Outcome
+from mcc.contracts.order import NewOrder, NewSession, OrderOutcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownOrder, UnknownSession
 from mcc.store.rows.values import Placed
@@ -242,7 +242,7 @@ def test_an_ended_order_shows_its_result(scene: Scene) -> None:
     held = scene.running()
     held.write(started(), replied("the text"))
     ending = held.ending(OrderStatus.SUCCEEDED, ended())
-    outcome = Outcome(
+    outcome = OrderOutcome(
         status=OrderStatus.SUCCEEDED,
         answer="an answer\x00\ud800",
         result={"a\x00": ["\ud800", 1.5]},

@@ -12,7 +12,7 @@ from mcc.contracts.journal import ControlApplied, ToolFinished
 from mcc.contracts.order import NewFork
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
-from mcc.store.database.errors import ForkOfPruned, Pruned
+from mcc.store.database.errors import ForkOfPruned, JournalPruned
 from mcc.store.database.tables import BLOBS, DRONES, JOURNAL, ORDERS
 from mcc.store.upkeep.retention import Cleared, Retention, empty
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
@@ -53,7 +53,7 @@ def test_the_journal_of_an_order_goes_and_its_record_and_answer_stay(scene: Scen
     assert scene.store.orders.record(held.order_id) == record is not None
     assert scene.store.orders.get(held.order_id) == order
     for after in (0, 2, 100):
-        with pytest.raises(Pruned, match=held.order_id):
+        with pytest.raises(JournalPruned, match=held.order_id):
             scene.store.journal.read(held.order_id, after=after)
     assert clear(scene) == Cleared()
 
@@ -179,7 +179,7 @@ def test_a_run_that_is_broken_off_is_finished_by_the_next_one(scene: Scene, done
     total = sum(islice(retention.clear(scene.clock.now() - timedelta(days=30)), done), Cleared())
     if total.entries:
         for after in (0, 2):
-            with pytest.raises(Pruned):
+            with pytest.raises(JournalPruned):
                 scene.store.journal.read(held.order_id, after=after)
     assert to_json(scene.store.orders.record(held.order_id)) == record
     total += clear(scene)

@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
-from mcc.store.database.errors import ControlsPending, Fenced, OrderIsFinal
+from mcc.store.database.errors import ControlsPending, OrderIsFinal, StoreFenced
 from mcc.store.rows.values import Appended, Claim, Parking, Swept
 from mcc.store.store import open_store
 from mcc.testing import FakeClock
@@ -60,7 +60,7 @@ def test_a_parking_and_an_append(scenes: tuple[Scene, Scene]) -> None:
         batch = held.batch(AgentStep(name="n", message="m"))
         parked, appended = at_once(lambda: park(one, held), lambda: other.store.journal.append([batch]))
         assert isinstance(appended, Appended)
-        assert isinstance(parked, Fenced) == (not appended.fenced), (parked, appended)
+        assert isinstance(parked, StoreFenced) == (not appended.fenced), (parked, appended)
         assert one.fold(held.order_id).last_seq == one.store.orders.get(held.order_id).last_seq == 3
 
     often(once)
@@ -73,7 +73,7 @@ def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
         held = one.running()
         ending = held.ending()
         parked, ended = at_once(lambda: park(one, held), lambda: other.store.claims.finish(ending))
-        assert isinstance(parked, Fenced) != isinstance(ended, Fenced), (parked, ended)
+        assert isinstance(parked, StoreFenced) != isinstance(ended, StoreFenced), (parked, ended)
         assert one.kinds(held.order_id)[2:] == (["order.finished"] if isinstance(ended, int) else ["order.waiting"])
 
     often(once)
@@ -107,7 +107,7 @@ def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
         one.clock.advance(LEASE_SECONDS + 1)
         parked, swept = at_once(lambda: park(one, held), lambda: other.store.sweeper.sweep(may_expire=True))
         assert isinstance(swept, Swept)
-        assert isinstance(parked, Fenced) == (held.order_id in swept.requeued), (parked, swept)
+        assert isinstance(parked, StoreFenced) == (held.order_id in swept.requeued), (parked, swept)
         assert one.kinds(held.order_id)[2:] in (["order.waiting"], ["order.requeued"])
 
     often(once)
@@ -160,7 +160,7 @@ def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> No
             lambda: other.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m"),
             lambda: ask(other, held, ControlKind.CANCEL),
         )
-        assert isinstance(ended, int | Fenced | ControlsPending), ended
+        assert isinstance(ended, int | StoreFenced | ControlsPending), ended
         assert not isinstance(back, Exception), back
         assert isinstance(asked, Control | OrderIsFinal), asked
         assert one.status(held.order_id) in FINAL

@@ -6,7 +6,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import EarlierTurn, NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.rows.values import Ended
+from mcc.store.rows.values import EndedOrder
 from tests.conformance.store.scene import Scene
 
 ALL = 1_000_000
@@ -140,8 +140,8 @@ def test_the_turn_that_follows_is_the_earliest_queued_one_of_the_session(scene: 
     assert third.id != second.id
     for expected in (second, third):
         (done,) = scene.store.claims.finish_together([held.ending()])
-        assert isinstance(done, Ended) and (found := done.following) is not None and found.order_id == expected.id
+        assert isinstance(done, EndedOrder) and (found := done.following) is not None and found.order_id == expected.id
         assert (found.queue, found.priority, found.last_seq) == (expected.queue, expected.priority, expected.last_seq)
         held = scene.hold(expected.id, token=expected.id)
     (done,) = scene.store.claims.finish_together([held.ending()])
-    assert isinstance(done, Ended) and done.following is None
+    assert isinstance(done, EndedOrder) and done.following is None

@@ -10,7 +10,7 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.database.errors import ControlsPending, Fenced
+from mcc.store.database.errors import ControlsPending, StoreFenced
 from mcc.store.rows.transitions import RESUMABLE, WAITING_HOURS
 from mcc.store.rows.values import Parking, Waiting
 from tests.conformance.store.scene import Held, Scene, replied, started
@@ -89,11 +89,11 @@ def test_a_wrong_number_or_an_old_epoch_cannot_park_the_order(scene: Scene) -> N
     asked = parking(held)
     held.write(started())
     for stale in (asked, replace(asked, order_id="nonsense"), parking(held, epoch=held.epoch + 1)):
-        with pytest.raises(Fenced):
+        with pytest.raises(StoreFenced):
             scene.store.claims.park(stale)
     asked = parking(held)
     scene.lose()
-    with pytest.raises(Fenced):
+    with pytest.raises(StoreFenced):
         scene.store.claims.park(asked)
     assert "order.waiting" not in scene.kinds(held.order_id)
 

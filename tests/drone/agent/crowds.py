@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -40,12 +40,12 @@ class Tree:
     async def run(self, prompt: str = "master") -> Report:
         return await self.agent("master", 0).run(Task(prompt, root_record_id(ORDER)), self.turn)
 
-    def agent(self, name: str, depth: int) -> Agent:
+    def agent(self, name: str, depth: int) -> AgentRuntime:
         tools = Delegation(self.turn, {**OFFERED, CRASHES: ""}, self._hire, depth=depth, tools=self._tools)
         definition = AgentDefinition(name=name, prompt=f"You are {name}.")
-        return Agent(definition, model=self.model, tools=tools, limits=self.turn.budget.limits)
+        return AgentRuntime(definition, model=self.model, tools=tools, limits=self.turn.budget.limits)
 
-    def _hire(self, wanted: Wanted) -> Agent:
+    def _hire(self, wanted: Wanted) -> AgentRuntime:
         self.wanted.append(wanted)
         if wanted.agent_type == CRASHES:
             raise KeyError("no such room")

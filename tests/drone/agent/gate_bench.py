@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
@@ -55,7 +55,7 @@ class Bench:
         self.journal = Commits()
         self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
         self.task = Task(task, root_record_id(ORDER))
-        self.agent = Agent(
+        self.agent = AgentRuntime(
             AgentDefinition(name="master", prompt="You look."),
             model=self.model,
             tools=FunctionTools([read_file]),

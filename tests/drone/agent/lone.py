@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import Message, ToolResult, ToolResults, UserMessage
@@ -43,7 +43,7 @@ class Lone:
         self.journal = MemoryJournal(ORDER)
         self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
         definition = AgentDefinition(name="master", prompt="You work.", limits=own or AgentLimits())
-        self.agent = Agent(definition, model=model, tools=tools, limits=limits, gate=gate)
+        self.agent = AgentRuntime(definition, model=model, tools=tools, limits=limits, gate=gate)
 
     async def run(self, prompt: str = "Go.") -> Report:
         """Run the agent; checks that everything begun has ended, and that a refold gives the same record."""

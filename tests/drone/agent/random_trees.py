@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, AskLater
@@ -181,9 +181,9 @@ class Wood:
         self.dice.shuffle(calls)
         return Line(calls=tuple(calls), text="So far.")
 
-    def _agent(self, wanted: Wanted) -> Agent:
+    def _agent(self, wanted: Wanted) -> AgentRuntime:
         delegation = Delegation(self.turn, {"scout": "Looks."}, self._agent, depth=wanted.depth)
-        return Agent(
+        return AgentRuntime(
             AgentDefinition(name="scout", prompt=""),
             model=self.model,
             tools=Joined(FunctionTools([self._write]), delegation),

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask
@@ -125,9 +125,9 @@ class SteeredTree:
         lines = self._script[prompt]
         return lines[min(sum(isinstance(one, AssistantMessage) for one in ask.messages), len(lines) - 1)]
 
-    def _agent(self, wanted: Wanted) -> Agent:
+    def _agent(self, wanted: Wanted) -> AgentRuntime:
         delegation = Delegation(self.turn, {"scout": "Looks around."}, self._agent, depth=wanted.depth)
-        return Agent(
+        return AgentRuntime(
             AgentDefinition(name=wanted.agent_type, prompt=""),
             model=self.model,
             tools=Joined(self._tools(), delegation),

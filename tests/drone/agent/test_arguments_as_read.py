@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import WantedCall
@@ -187,6 +187,6 @@ async def test_a_result_taken_from_text_is_judged_again_by_the_drone_that_takes_
     journal, model = MemoryJournal(ORDER, entries=left), ScriptedModel([])
     journal.texts.update(first.journal.texts)
     turn = Turn.begun(journal, Budget(Limits()), tree=State.of(left))
-    heir = Agent(first.agent.definition, model=model, tools=FunctionTools([read_file]), gate=ReportGate())
+    heir = AgentRuntime(first.agent.definition, model=model, tools=FunctionTools([read_file]), gate=ReportGate())
     report = await heir.run(first.task, turn)
     assert (report.status, report.result, model.asks) == (RecordStatus.COMPLETED, GOOD, [])

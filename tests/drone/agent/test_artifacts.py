@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.artifacts import Artifacts, handle_of
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolResults
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.artifacts import DEFAULT_LENGTH, MAX_LENGTH, ArtifactTools
@@ -36,7 +36,7 @@ def turn() -> Turn:
 
 
 async def read(turn: Turn | None, **arguments: object) -> Output:
-    wanted = Call("call-1", "read_artifact", arguments, Origin(record_id="record-1", agent="master"), turn)
+    wanted = StartedCall("call-1", "read_artifact", arguments, Origin(record_id="record-1", agent="master"), turn)
     return await ArtifactTools().call(wanted)
 
 
@@ -99,7 +99,7 @@ class Bench:
         self.model = ScriptedModel(lines)
         self.journal = MemoryJournal(ORDER)
         self.turn = Turn.begun(self.journal, Budget(Limits()))
-        self.agent = Agent(AgentDefinition(name="master"), model=self.model, tools=tools)
+        self.agent = AgentRuntime(AgentDefinition(name="master"), model=self.model, tools=tools)
 
     async def run(self) -> list[str]:
         """Run it; returns the tool results that the model saw, in order."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask, ModelError
@@ -49,14 +49,14 @@ class Tree:
         self.turn = Turn.begun(self.journal, Budget(limits, asyncio.get_running_loop().time))
         self._own = own or AgentLimits()
 
-    def _agent(self, depth: int) -> Agent:
-        def hire(wanted: Wanted) -> Agent:
+    def _agent(self, depth: int) -> AgentRuntime:
+        def hire(wanted: Wanted) -> AgentRuntime:
             return self._agent(wanted.depth)
 
         tools = Joined(FunctionTools([step]), Delegation(self.turn, {"explore": "Looks."}, hire, depth=depth))
         own = self._own if depth else AgentLimits()
         definition = AgentDefinition(name="explore" if depth else "master", prompt=f"Depth {depth}.", limits=own)
-        return Agent(definition, model=self.model, tools=tools, limits=self.turn.budget.limits)
+        return AgentRuntime(definition, model=self.model, tools=tools, limits=self.turn.budget.limits)
 
     async def run(self) -> Report:
         report = await self._agent(0).run(Task("master", root_record_id(ORDER)), self.turn)
@@ -294,6 +294,6 @@ async def test_with_no_money_at_all_a_free_model_works_and_a_paid_one_is_asked_o
     spent = Usage(input_tokens=10, output_tokens=1, model_calls=1, cost_usd=usd)
     script = [Line(calls=(call("nothing", number=number),), usage=spent) for number in range(2)]
     model = ScriptedModel([*script, Line(text="Done.", usage=spent)])
-    agent = Agent(AgentDefinition(name="a", prompt="Go."), model=model, limits=Limits(cost_usd=0))
+    agent = AgentRuntime(AgentDefinition(name="a", prompt="Go."), model=model, limits=Limits(cost_usd=0))
     report = await agent.run("go")
     assert (report.rounds, report.limit) == (rounds, "cost_usd" if usd else None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.report import LimitReached
 from drone.agent.spending.budget import Budget, Reservation
@@ -226,12 +226,12 @@ class Scripted:
             return Line(calls=(call("nothing", number=replies),), usage=usage)
         return Line(text=f"{way} is done.", usage=usage)
 
-    def _agent(self, depth: int) -> Agent:
-        def hire(wanted: Wanted) -> Agent:
+    def _agent(self, depth: int) -> AgentRuntime:
+        def hire(wanted: Wanted) -> AgentRuntime:
             return self._agent(wanted.depth)
 
         tools = Delegation(self.turn, OFFERED, hire, depth=depth)
-        return Agent(AgentDefinition(name="explore", prompt="You look."), model=self.model, tools=tools)
+        return AgentRuntime(AgentDefinition(name="explore", prompt="You look."), model=self.model, tools=tools)
 
     async def run(self) -> ChatRecord:
         report = await self._agent(0).run(Task("r", root_record_id(ORDER)), self.turn)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.parts import NoTools
 from drone.agent.ports.journal import MemoryJournal, Unwritable
 from drone.agent.ports.messages import ToolResults
@@ -12,7 +12,7 @@ from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
@@ -51,10 +51,10 @@ class Tree:
     def results(self) -> list[ToolFinished]:
         return [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
 
-    def _agent(self, name: str, depth: int) -> Agent:
+    def _agent(self, name: str, depth: int) -> AgentRuntime:
         self.hired.append((name, depth))
         tools = Delegation(self.turn, OFFERED, lambda wanted: self._agent(wanted.agent_type, wanted.depth), depth=depth)
-        return Agent(AgentDefinition(name=name, prompt=f"You are {name}."), model=self.model, tools=tools)
+        return AgentRuntime(AgentDefinition(name=name, prompt=f"You are {name}."), model=self.model, tools=tools)
 
 
 def delegate(*prompts: str, kind: str = "explore") -> Line:
@@ -225,7 +225,7 @@ async def test_when_the_wall_clock_ends_the_turn_children_are_closed_before_thei
 
 async def test_an_agent_without_the_tool_cannot_delegate() -> None:
     model = ScriptedModel([delegate("x"), "Alone then."])
-    agent = Agent(AgentDefinition(name="alone", prompt=""), model=model, tools=NoTools())
+    agent = AgentRuntime(AgentDefinition(name="alone", prompt=""), model=model, tools=NoTools())
     report = await agent.run("go")
     assert report.text == "Alone then."
     assert model.asks[0].tools == ()
@@ -259,10 +259,12 @@ async def test_an_entry_of_a_child_that_cannot_be_written_ends_the_whole_tree() 
 @leaping
 async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over() -> None:
     class Slowed(Tree):
-        def _agent(self, name: str, depth: int) -> Agent:
+        def _agent(self, name: str, depth: int) -> AgentRuntime:
             agent = super()._agent(name, depth)
             own = AgentLimits(wall_seconds=30) if depth else AgentLimits()
-            return Agent(agent.definition.model_copy(update={"limits": own}), model=self.model, tools=agent.tools)
+            return AgentRuntime(
+                agent.definition.model_copy(update={"limits": own}), model=self.model, tools=agent.tools
+            )
 
     async def write(ask: Ask) -> Said:
         if ask.system.startswith("You are explore."):
@@ -280,15 +282,15 @@ async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over(
 async def test_nothing_is_shown_where_nobody_can_be_hired_and_no_tool_beyond_those_that_were_given() -> None:
     tree = Tree(one_level("north"))
 
-    def hire(wanted: Wanted) -> Agent:
+    def hire(wanted: Wanted) -> AgentRuntime:
         raise CannotHire("Nobody is here.")
 
     assert Delegation(tree.turn, {}, hire, depth=0).specs() == ()
     some = Delegation(tree.turn, OFFERED, hire, depth=0, tools=["subagent"])
     assert [spec.name for spec in some.specs()] == ["subagent"]
-    output = await some.call(Call("call-1", "subagents_run", {"agents": []}, Origin(record_id="master")))
+    output = await some.call(StartedCall("call-1", "subagents_run", {"agents": []}, Origin(record_id="master")))
     assert output.outcome == "denied"
-    output = await some.call(Call("call-1", "subagent", {"agent_type": "explore", "prompt": "x"}, Origin()))
+    output = await some.call(StartedCall("call-1", "subagent", {"agent_type": "explore", "prompt": "x"}, Origin()))
     assert (unfenced(output.content), output.outcome) == ("Nobody is here.", "error")
     assert tree.turn.budget.tree.spawned == 0
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import WantedCall
@@ -220,7 +220,7 @@ async def _run(
     lines: Sequence[Said], journal: MemoryJournal, tree: Tree | None = None
 ) -> tuple[Report, MemoryJournal, list[list[str]]]:
     model = ScriptedModel(lines)
-    agent = Agent(AgentDefinition(name="master", prompt="You work."), model=model, tools=TOOLS)
+    agent = AgentRuntime(AgentDefinition(name="master", prompt="You work."), model=model, tools=TOOLS)
     report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal, tree))
     return report, journal, [[getattr(said, "text", "") for said in ask.messages] for ask in model.asks]
 

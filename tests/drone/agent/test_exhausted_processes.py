@@ -2,10 +2,10 @@
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask
-from drone.agent.ports.report import Exhausted
+from drone.agent.ports.report import ProcessExhausted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
@@ -30,9 +30,9 @@ async def test_an_agent_whose_process_is_exhausted_is_left_open(problem: Excepti
     def write(ask: Ask) -> Said:
         raise problem
 
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=ScriptedModel(write))
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=ScriptedModel(write))
     journal = MemoryJournal(ORDER)
-    with pytest.raises(Exhausted):
+    with pytest.raises(ProcessExhausted):
         await agent.run(Task("go", root_record_id(ORDER)), agent.turn(journal))
     assert [entry.kind for entry in journal.entries] == ["agent.started", "model.started"]
 
@@ -45,19 +45,19 @@ async def test_so_is_the_parent_of_one() -> None:
 
     journal = MemoryJournal(ORDER)
     model = ScriptedModel(write)
-    bare = Agent(AgentDefinition(name="master", prompt="You are master."), model=model)
+    bare = AgentRuntime(AgentDefinition(name="master", prompt="You are master."), model=model)
     turn = bare.turn(journal)
-    child = Agent(AgentDefinition(name="explore", prompt="You are explore."), model=model)
+    child = AgentRuntime(AgentDefinition(name="explore", prompt="You are explore."), model=model)
     tools = Delegation(turn, {"explore": "Looks around."}, lambda wanted: child, depth=0)
-    master = Agent(AgentDefinition(name="master", prompt="You are master."), model=model, tools=tools)
-    with pytest.raises(Exhausted):
+    master = AgentRuntime(AgentDefinition(name="master", prompt="You are master."), model=model, tools=tools)
+    with pytest.raises(ProcessExhausted):
         await master.run(Task("go", root_record_id(ORDER)), turn)
     assert not any(entry.kind.endswith(".finished") for entry in journal.entries)
 
 
 async def test_a_tool_that_asks_for_more_memory_than_there_is_is_told_to_the_model() -> None:
     model = ScriptedModel([Line(calls=(call("greedy"),)), "Done."])
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=model, tools=FunctionTools([greedy]))
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=model, tools=FunctionTools([greedy]))
     journal = MemoryJournal(ORDER)
     report = await agent.run(Task("go", root_record_id(ORDER)), agent.turn(journal))
     (told,) = [entry.data for entry in journal.entries if isinstance(entry.data, ToolFinished)]

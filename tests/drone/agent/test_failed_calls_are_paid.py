@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask, ModelError
 from drone.agent.state.tree import Tree
@@ -19,7 +19,7 @@ BILLED = Usage(input_tokens=40, output_tokens=7, model_calls=2, cost_usd=0.25)
 
 async def test_a_call_that_failed_for_good_counts_what_its_tries_cost() -> None:
     model = ScriptedModel([Line(error=ModelError("The stream broke off."), billed=BILLED)])
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=model)
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=model)
     journal = MemoryJournal("order")
     report = await agent.run("go", agent.turn(journal))
     record = journal.fold.record()
@@ -31,7 +31,7 @@ async def test_a_call_that_failed_for_good_counts_what_its_tries_cost() -> None:
 
 async def test_a_call_that_cost_nothing_leaves_no_such_entry() -> None:
     model = ScriptedModel([ModelError("There is no such address.")])
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=model)
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=model)
     journal = MemoryJournal("order")
     await agent.run("go", agent.turn(journal))
     assert "agent.step" not in [entry.kind for entry in journal.entries]
@@ -44,7 +44,7 @@ async def test_a_call_that_is_cancelled_counts_what_had_come_of_it() -> None:
         begun.set()
         return Line(gate=never, billed=BILLED)
 
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=ScriptedModel(author))
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=ScriptedModel(author))
     journal = MemoryJournal("order")
     running = asyncio.create_task(agent.run("go", agent.turn(journal)))
     await begun.wait()
@@ -57,7 +57,7 @@ async def test_a_call_that_is_cancelled_counts_what_had_come_of_it() -> None:
 async def test_a_child_that_is_cut_off_by_the_end_of_its_time_counts_for_the_order() -> None:
     never = asyncio.Event()
     model = ScriptedModel([Line(gate=never, billed=BILLED)])
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=model)
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=model)
     journal = MemoryJournal("order")
     child = Task("go", "child", "go", parent_id="root", depth=1, seconds=0.05)
     report = await agent.run(child, agent.turn(journal))

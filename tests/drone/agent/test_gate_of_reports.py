@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import ATTEMPTS, Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.messages import ToolResults, UserMessage
@@ -135,7 +135,7 @@ async def test_a_try_in_the_same_reply_counts() -> None:
 
 async def test_an_agent_that_has_nothing_to_try_may_be_blocked_at_once() -> None:
     bench = Bench([submit(status="blocked", summary="I have no tools.")])
-    bench.agent = Agent(AgentDefinition(name="alone"), model=bench.model, gate=ReportGate())
+    bench.agent = AgentRuntime(AgentDefinition(name="alone"), model=bench.model, gate=ReportGate())
     assert (await bench.run()).status is RecordStatus.BLOCKED
 
 

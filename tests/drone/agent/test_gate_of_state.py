@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import StateGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.report import Cause, Report
@@ -35,7 +35,7 @@ class Page:
         self.model = ScriptedModel(lines)
         self.journal = MemoryJournal(ORDER)
         self.turn = Turn.begun(self.journal, Budget(Limits()))
-        self.agent = Agent(
+        self.agent = AgentRuntime(
             AgentDefinition(name="writer"), model=self.model, tools=FunctionTools([write]), gate=StateGate(self.check)
         )
 

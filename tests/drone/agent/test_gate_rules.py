@@ -10,7 +10,7 @@ from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import LONGEST, ReportGate
 from drone.agent.ports.report import Cause
 from mcc.contracts.order import Rule
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.rule import check_declared
 from tests.drone.agent.gate_bench import GOOD, Bench, check, read, submit
 
@@ -36,7 +36,7 @@ async def test_every_path_in_findings_must_have_been_read() -> None:
 async def test_an_accepted_rule_is_held_against_results_also_if_it_would_be_refused_today() -> None:
     rule = Rule(cel="!has(result.finding) || result.finding > 1 && receipts[0].tool == 'read_files'")
     wrong = Rule(cel="result.finding == null")
-    with pytest.raises(RuleError):
+    with pytest.raises(ExpressionError):
         check_declared(wrong, "report", ())
     bench = Bench([submit(), submit()], ReportGate(rules=[rule, wrong]))
     await bench.run()

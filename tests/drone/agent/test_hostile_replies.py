@@ -10,7 +10,7 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Cause, Report
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.json_text import arguments as read_arguments
 from drone.models.scripted import Line, Said, call
 from drone.tools.frame.tool import FunctionTools, tool
@@ -37,7 +37,7 @@ class Busy:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("step", "One of many.", {"type": "object"}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         self.calls += 1
         self.running += 1
         self.most = max(self.most, self.running)
@@ -55,7 +55,7 @@ class Fixed:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("read_file", "Reads.", {"type": "object"}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         if isinstance(self._output, BaseException):
             raise self._output
         return self._output  # type: ignore[return-value]
@@ -97,7 +97,7 @@ class Prompt:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("step", "One of many.", {"type": "object"}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output("done")
 
 

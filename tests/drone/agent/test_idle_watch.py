@@ -12,7 +12,7 @@ from drone.agent.control.idle_watch import LONGEST_WAIT, Block, IdleWatch, combi
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.state.restraints import Restraints
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.entry import Origin
@@ -205,7 +205,7 @@ class Asking:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("ask", "Ask.", {"type": "object", "properties": {}}, resumable=True),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         assert call.turn is not None
         async with call.turn.blocked(call.call_id, call.origin.record_id, ASKED):
             self.asked.set()

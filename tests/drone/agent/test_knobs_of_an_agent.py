@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask, Listener, Reply, WantedCall
 from drone.agent.state.tree import Tree
@@ -30,7 +30,7 @@ class Unwilling(ScriptedModel):
 async def test_what_the_file_of_an_agent_says_is_asked_for() -> None:
     model = ScriptedModel([Line("done")])
     said = AgentDefinition(name="helper", temperature=0.3, thinking="xhigh", max_output_tokens=700)
-    report = await Agent(said, model=model).run("go")
+    report = await AgentRuntime(said, model=model).run("go")
     ask = model.asks[0]
     assert (ask.temperature, ask.thinking, ask.max_output_tokens) == (0.3, "xhigh", 700)
     assert ask.cache_key == report.record_id
@@ -39,7 +39,7 @@ async def test_what_the_file_of_an_agent_says_is_asked_for() -> None:
 async def test_a_run_that_goes_on_elsewhere_is_asked_as_it_began() -> None:
     """Whatever its file says by then; a journal that does not contain the settings takes those of the file."""
     task = Task("go", root_record_id("order"))
-    began = Agent(
+    began = AgentRuntime(
         AgentDefinition(name="helper", thinking="high"), model=ScriptedModel([Line("", (CALL,)), Line("done")])
     )
     journal = MemoryJournal("order")
@@ -50,7 +50,7 @@ async def test_a_run_that_goes_on_elsewhere_is_asked_as_it_began() -> None:
     older = begun[0].model_copy(update={"data": started.model_copy(update={"model_settings": None})})
     for first, thinking in ((begun[0], "high"), (older, "low")):
         here, model = MemoryJournal("order"), ScriptedModel([Line("done")])
-        later = Agent(AgentDefinition(name="helper", thinking="low"), model=model)
+        later = AgentRuntime(AgentDefinition(name="helper", thinking="low"), model=model)
         for entry in (first, *begun[1:]):
             await here.write(entry.origin, entry.data)
         await later.run(task, later.turn(here, Tree.of(here.entries)))
@@ -73,7 +73,7 @@ async def test_orders_and_their_agents_are_asked_as_the_order_says_and_their_rec
 
 async def test_what_a_model_is_not_told_is_kept_once_for_an_agent() -> None:
     model = Unwilling([Line("", (CALL,)), Line("", (replace(CALL, arguments={"again": True}),)), Line("done")])
-    agent = Agent(AgentDefinition(name="helper"), model=model)
+    agent = AgentRuntime(AgentDefinition(name="helper"), model=model)
     journal = MemoryJournal("order")
     await agent.run("go", agent.turn(journal))
     record = journal.fold.record()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
@@ -139,7 +139,7 @@ async def test_a_call_ends_in_time_for_the_last_reply() -> None:
     model, journal = Slow(), MemoryJournal(ORDER)
     definition = AgentDefinition(name="master", prompt="You work.")
     budget = Budget(Limits(wall_seconds=600), clock=lambda: model.now)
-    agent = Agent(definition, model=model, tools=TOOLS)
+    agent = AgentRuntime(definition, model=model, tools=TOOLS)
     report = await agent.run(Task("Go.", root_record_id(ORDER)), Turn.begun(journal, budget))
     assert (report.cause, report.limit, report.text) == (Cause.LIMIT, "wall_seconds", "What I have.")
     assert [round(seconds) for seconds in model.given] == [601, 440, 340, 61]
@@ -213,7 +213,7 @@ async def _run(
 ) -> tuple[Report, MemoryJournal, list[tuple[list[str], int]]]:
     model = ScriptedModel(lines)
     definition = AgentDefinition(name="master", prompt="You work.")
-    agent = Agent(definition, model=model, tools=TOOLS, limits=Limits(rounds=3))
+    agent = AgentRuntime(definition, model=model, tools=TOOLS, limits=Limits(rounds=3))
     report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal, tree))
     return (
         report,

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.parts import NoTools
 from drone.agent.ports.journal import Fenced, MemoryJournal, Unwritable
 from drone.agent.ports.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Cause, Report
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.tool import FunctionTools, tool
@@ -53,7 +53,7 @@ class World:
         definition = AgentDefinition(
             name="master", prompt="You double numbers.", guidelines=("Be brief.",), limits=own or AgentLimits()
         )
-        self.agent = Agent(definition, model=model, tools=tools or FunctionTools([double]), limits=limits)
+        self.agent = AgentRuntime(definition, model=model, tools=tools or FunctionTools([double]), limits=limits)
 
     async def run(self, prompt: str = "Go.") -> Report:
         return await self.agent.run(Task(prompt, root_record_id(ORDER)), self.turn)
@@ -159,7 +159,7 @@ async def test_a_tool_set_that_raises_is_told_to_the_model_and_the_turn_goes_on(
         def specs(self) -> Sequence[ToolSpec]:
             return (ToolSpec("broken", "Breaks.", {"type": "object"}),)
 
-        async def call(self, call: Call) -> Output:
+        async def call(self, call: StartedCall) -> Output:
             raise RuntimeError("out of order")
 
     world = World(ScriptedModel([Line(calls=(call("broken"), call("broken"))), "Done."]), Broken())
@@ -312,7 +312,7 @@ async def test_usage_is_summed_and_rounds_are_numbered() -> None:
 
 
 async def test_an_agent_runs_alone_from_a_few_lines() -> None:
-    agent = Agent(AgentDefinition(name="alone", prompt="Hi."), model=ScriptedModel(["Hello."]), tools=NoTools())
+    agent = AgentRuntime(AgentDefinition(name="alone", prompt="Hi."), model=ScriptedModel(["Hello."]), tools=NoTools())
     assert (await agent.run("Say hello.")).text == "Hello."
 
 
@@ -334,7 +334,7 @@ class Sabotaged:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("odd", "Misbehaves.", {"type": "object"}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return self._misbehave()  # type: ignore[return-value]
 
 
@@ -494,7 +494,7 @@ async def test_a_tool_set_that_can_no_longer_be_asked_ends_the_run_with_a_report
                 raise RuntimeError("the server is gone")
             return FunctionTools([double]).specs()
 
-        async def call(self, call: Call) -> Output:
+        async def call(self, call: StartedCall) -> Output:
             self.gone = True
             return Output("2")
 

@@ -13,7 +13,7 @@ from drone.agent.ports.transcript import NUDGE, Transcript, length
 from drone.agent.spending.allowance import landing
 from drone.agent.state.record import RecordState
 from drone.models.dialects.forms import formats
-from drone.models.remote import Endpoint
+from drone.models.remote import ModelEndpoint
 from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import PROVIDERS
@@ -94,7 +94,7 @@ def test_a_result_that_is_shortened_keeps_its_notice() -> None:
 @pytest.mark.parametrize("row", list(PROVIDERS), ids=lambda row: row.name)
 def test_no_form_sends_a_notice_as_a_message_of_a_person(row: Any) -> None:
     address = row.base_url or "https://mine.openai.azure.com/openai/v1"
-    endpoint = Endpoint(name=f"{row.name}/m", model="m", base_url=address, provider=row.name, stream=False)
+    endpoint = ModelEndpoint(name=f"{row.name}/m", model="m", base_url=address, provider=row.name, stream=False)
     messages = (UserMessage("Look."), AssistantMessage.of("", [CALL]), RESULTS.noting(SAID))
     body = json.loads(b"".join(formats[row.form_at(address)](endpoint).body(Ask("", messages), frozenset())))
     turns = body.get("messages") or body.get("contents") or body["input"]

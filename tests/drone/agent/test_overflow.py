@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.artifacts import LONGEST, TOGETHER, handle_of
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import Message, ToolResults
@@ -72,7 +72,7 @@ class World:
         self.journal = MemoryJournal(ORDER, entries=left)
         self.journal.texts.update(texts or {})
         definition = AgentDefinition(name="master", prompt="You read.")
-        self.agent = Agent(definition, model=model, tools=Joined(FunctionTools([page]), ArtifactTools()))
+        self.agent = AgentRuntime(definition, model=model, tools=Joined(FunctionTools([page]), ArtifactTools()))
         self.tree = Tree.of(left) if left else None
 
     async def run(self) -> Report:
@@ -168,7 +168,7 @@ async def test_pictures_that_do_not_fit_go_and_are_counted_no_more() -> None:
         window=5_000,
         tells=True,
     )
-    agent = Agent(AgentDefinition(name="master", prompt="You look."), model=model, tools=FunctionTools([look]))
+    agent = AgentRuntime(AgentDefinition(name="master", prompt="You look."), model=model, tools=FunctionTools([look]))
     journal = MemoryJournal(ORDER)
     journal.texts["f" * 64] = "aGk="
     report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from drone.agent.ports.report import NoProgress
-from drone.agent.state.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, Progress
+from drone.agent.state.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, RunProgress
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
@@ -44,10 +44,10 @@ def replied(
 
 
 class Watch:
-    """Feeds rounds to a `Progress`, one after the other."""
+    """Feeds rounds to a `RunProgress`, one after the other."""
 
     def __init__(self) -> None:
-        self.progress = Progress()
+        self.progress = RunProgress()
 
     def round(self, *calls: Call, reply: ModelReplied | None = None) -> str | None:
         """The nudge that the round brings."""

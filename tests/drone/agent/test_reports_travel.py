@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
@@ -52,10 +52,10 @@ class Tree:
         self.journal = MemoryJournal(ORDER)
         turn = self.turn = Turn.begun(self.journal, Budget(Limits()))
         model = ScriptedModel(author)
-        reviewer = Agent(AgentDefinition(name="review", prompt="You review."), model=model, gate=ReportGate())
+        reviewer = AgentRuntime(AgentDefinition(name="review", prompt="You review."), model=model, gate=ReportGate())
         delegation = Delegation(turn, {"review": "Reviews."}, lambda wanted: reviewer, depth=0)
         tools = Joined(delegation, ArtifactTools())
-        self.agent = Agent(AgentDefinition(name="master"), model=model, tools=tools, gate=gate)
+        self.agent = AgentRuntime(AgentDefinition(name="master"), model=model, tools=tools, gate=gate)
 
     async def run(self) -> Report:
         return await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)

@@ -1,6 +1,6 @@
 """Resuming a run whose journal has entries of version 2: those are sent unchanged, later results are fenced."""
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.state.tree import Tree
@@ -24,8 +24,8 @@ def look(at: str) -> str:
     return f"{at} is green"
 
 
-def agent(model: ScriptedModel) -> Agent:
-    return Agent(AgentDefinition(name="scout", prompt="Look."), model=model, tools=FunctionTools([look]))
+def agent(model: ScriptedModel) -> AgentRuntime:
+    return AgentRuntime(AgentDefinition(name="scout", prompt="Look."), model=model, tools=FunctionTools([look]))
 
 
 def of_version_2(entry: Entry) -> Entry:

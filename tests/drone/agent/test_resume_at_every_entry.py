@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
@@ -66,7 +66,7 @@ class Drone:
     async def run(self) -> Report:
         return await self._agent("master", 0).run(Task("go", root_record_id(ORDER), "Go"), self.turn)
 
-    def _agent(self, name: str, depth: int) -> Agent:
+    def _agent(self, name: str, depth: int) -> AgentRuntime:
         @tool(idempotent=self.idempotent)
         async def look(at: str) -> str:
             """Look at something."""
@@ -88,7 +88,7 @@ class Drone:
             self.turn, {"free": "Free.", "held": "Held."}, lambda wanted: self._hired(wanted), depth=depth
         )
         own = FunctionTools([look, fly] if self.version else [look])
-        return Agent(
+        return AgentRuntime(
             definition,
             model=self.model,
             tools=Joined(own, hiring) if depth < 2 else own,
@@ -96,7 +96,7 @@ class Drone:
             gate=gate_for(definition, is_subagent=depth > 0),
         )
 
-    def _hired(self, wanted: Wanted) -> Agent:
+    def _hired(self, wanted: Wanted) -> AgentRuntime:
         return self._agent(wanted.agent_type, wanted.depth)
 
     @property
@@ -289,11 +289,11 @@ async def test_a_program_goes_on_with_the_entries_that_it_kept() -> None:
     assert [entry.kind for entry in again.entries] == [entry.kind for entry in journal.entries]
 
 
-def _alone(lines: list[Said]) -> Agent:
+def _alone(lines: list[Said]) -> AgentRuntime:
     @tool(idempotent=True)
     async def look(at: str) -> str:
         """Look at something."""
         return f"{at} is green"
 
     definition = AgentDefinition(name="lone", prompt="Look.")
-    return Agent(definition, model=ScriptedModel(lines), tools=FunctionTools([look]))
+    return AgentRuntime(definition, model=ScriptedModel(lines), tools=FunctionTools([look]))

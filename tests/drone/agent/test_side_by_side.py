@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Cause
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.threads import side_by_side
@@ -79,7 +79,7 @@ class Queue:
     def specs(self) -> tuple[ToolSpec, ...]:
         return (ToolSpec("step", "", {"type": "object"}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         asyncio.get_running_loop().call_soon(self._let_go, call.origin.record_id)
         await self._first.wait()
         return Output("one step")
@@ -91,7 +91,7 @@ class Queue:
 
 async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_able_to_be_cancelled() -> None:
     turn = Turn.begun(MemoryJournal("order"), Budget(Limits(parallel_tool_calls=1)))
-    child = Agent(
+    child = AgentRuntime(
         AgentDefinition(name="child", prompt="Work."),
         model=ScriptedModel([Line(calls=(call("step"), call("step")))]),
         tools=Queue(turn),
@@ -104,7 +104,7 @@ async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_abl
         await asyncio.Event().wait()
         return "never"
 
-    master = Agent(
+    master = AgentRuntime(
         AgentDefinition(name="master", prompt="Lead."), model=ScriptedModel(play), tools=SubAgentTool(SubAgent(child))
     )
     report = await master.run(Task("go", "r1"), turn)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.conversations import CannotContinue, Conversation, Conversations
 from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
@@ -231,7 +231,7 @@ async def test_a_child_whose_model_failed_can_be_asked_again() -> None:
 
 def kept(conversations: Conversations, name: str, text: str, parent: str = "parent") -> Conversation:
     definition = AgentDefinition(name="explore", limits=AgentLimits())
-    one = Conversation(Agent(definition, model=ScriptedModel([])), parent, name, name)
+    one = Conversation(AgentRuntime(definition, model=ScriptedModel([])), parent, name, name)
     conversations.begin(one)
     message = UserMessage(text)
     message.remember("json", b"x")

@@ -12,7 +12,7 @@ import drone
 from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Report
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.frame.tool import ToolContext
 from mcc.contracts.entry import Origin
@@ -63,7 +63,7 @@ async def test_functions_tool_sets_and_agents_mix_as_tools() -> None:
         def specs(self) -> Sequence[ToolSpec]:
             return (ToolSpec("south", "Look south.", {"type": "object"}),)
 
-        async def call(self, call: Call) -> Output:
+        async def call(self, call: StartedCall) -> Output:
             return Output("a lake")
 
     sub = drone.SubAgent(agent(["a wood"]), name="west", description="Looks west.")
@@ -115,7 +115,7 @@ async def test_the_fields_of_a_schema_become_the_prompt_and_wrong_ones_are_told(
 
 async def test_an_agent_as_a_tool_outside_of_every_run_is_a_tree_of_its_own() -> None:
     tool = drone.SubAgentTool(drone.SubAgent(agent(["found"])))
-    output = await tool.call(Call("call-1", "helper", {"input": "look"}, Origin()))
+    output = await tool.call(StartedCall("call-1", "helper", {"input": "look"}, Origin()))
     assert unfenced(output.content).startswith("found") and not output.is_error
 
 
@@ -126,7 +126,7 @@ async def test_agents_that_call_each_other_stop_at_the_depth_of_the_turn() -> No
         def specs(self) -> Sequence[ToolSpec]:
             return self.tool.specs()
 
-        async def call(self, call: Call) -> Output:
+        async def call(self, call: StartedCall) -> Output:
             return await self.tool.call(call)
 
         def __init__(self) -> None:
@@ -461,7 +461,7 @@ async def test_what_may_have_no_subagent_is_not_invoked() -> None:
         await sub.invoke("go")
     with pytest.raises(drone.DepthExceeded):
         await drone.SubAgentSession(sub).send("go")
-    output = await drone.SubAgentTool(sub).call(Call("1", "helper", {"input": "go"}, Origin()))
+    output = await drone.SubAgentTool(sub).call(StartedCall("1", "helper", {"input": "go"}, Origin()))
     assert output.is_error and "depth (0)" in output.content
 
 

@@ -1,13 +1,13 @@
 """Agents with equal system prompts and setups share one text object."""
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.parts import SHARED_CHARACTERS
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.agents import AgentDefinition
 
 
-def agent(prompt: str) -> Agent:
-    return Agent(AgentDefinition(name="explore", prompt=prompt), model=ScriptedModel([]))
+def agent(prompt: str) -> AgentRuntime:
+    return AgentRuntime(AgentDefinition(name="explore", prompt=prompt), model=ScriptedModel([]))
 
 
 def test_agents_of_one_definition_hold_one_system_prompt_and_one_set_up() -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.model import Ask
@@ -159,13 +159,13 @@ class Drone:
             await asyncio.Event().wait()
         return Line(calls=(call("step"),))
 
-    def _agent(self, wanted: Wanted) -> Agent:
+    def _agent(self, wanted: Wanted) -> AgentRuntime:
         tools = Joined(
             FunctionTools([step]), Delegation(self.turn, {"scout": "Looks."}, self._agent, depth=wanted.depth)
         )
         own = AgentLimits(wall_seconds=20) if wanted.depth else AgentLimits()
         definition = AgentDefinition(name=wanted.agent_type, prompt="", limits=own)
-        return Agent(definition, model=self.model, tools=tools, limits=LIMITS)
+        return AgentRuntime(definition, model=self.model, tools=tools, limits=LIMITS)
 
 
 async def left_by_the_first(clock: FakeClock) -> list[Entry]:

@@ -5,7 +5,7 @@ import pytest
 from drone.agent.gates.report_gate import ReportGate, gate_for, text_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
-from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.errors import ExpressionError, SchemaError
 
 RULE = Rule(cel="size(result.summary) > 0", message="Say something.")
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
@@ -66,9 +66,9 @@ def test_agents_that_owe_the_same_share_one_gate() -> None:
 
 
 def test_what_cannot_be_used_is_refused_where_the_gate_is_made() -> None:
-    with pytest.raises(RuleError):
+    with pytest.raises(ExpressionError):
         gate_for(defined(rules=[Rule(cel="result.summary ==")]), is_subagent=True)
-    with pytest.raises(RuleError):
+    with pytest.raises(ExpressionError):
         ReportGate(rules=[Rule(cel="results.summary != null")])
     with pytest.raises(SchemaError):
         gate_for(defined(result="reprt"), is_subagent=True)

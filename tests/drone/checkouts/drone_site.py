@@ -10,11 +10,11 @@ import pytest
 from drone.checkouts.mirror import Mirrors, WithFiles
 from drone.checkouts.sessions import Checkouts
 from drone.egress.egress import BUNDLE, Egress
-from drone.egress.plan import Plan
+from drone.egress.plan import EgressPlan
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.private import Private
 from drone.sandbox.profile import Network
-from mcc.configuration.workspaces import GitRemote, Workspaces
+from mcc.configuration.workspaces import GitRemote, WorkspaceSettings
 from tests.drone.checkouts.git_server import HOST, Served, git_server
 
 
@@ -30,14 +30,14 @@ def checkouts_in(
 ) -> Iterator[Checkouts]:
     """The checkouts of a drone; `given` is its token for the server."""
     whole = f"{HOST}:{port}"
-    egress = Egress(Plan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
+    egress = Egress(EgressPlan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
 
     def opened(hosts: Sequence[str]) -> Network:
         return WithFiles(egress.network_to(hosts), {BUNDLE: certificate})
 
     remote = GitRemote(address=f"https://{whole}{pattern}", token_env="TEAM_TOKEN" if given else None)
     mirrors = Mirrors(sandbox, data / "mirrors", opened)
-    allowed = Workspaces(git=(remote,))
+    allowed = WorkspaceSettings(git=(remote,))
     try:
         yield Checkouts(mirrors, allowed, data, lambda name: given, Private(), pauses=(0.0, 0.0))
     finally:

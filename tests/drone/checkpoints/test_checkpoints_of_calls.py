@@ -10,7 +10,7 @@ import pytest
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.scan import stamp_of
 from drone.checkpoints.store import Checkpoint, CheckpointStore
-from drone.checkpoints.tree import Node, at, entries
+from drone.checkpoints.tree import TreeEntry, at, entries
 from drone.sandbox.places.paths import Workspace
 
 STOP = Event()
@@ -35,7 +35,7 @@ def order(root: Path, tmp_path: Path) -> OrderCheckpoints:
     return OrderCheckpoints(Workspace(root), tmp_path / "data", "order")
 
 
-def nodes(order: OrderCheckpoints, root: bytes) -> dict[bytes, Node]:
+def nodes(order: OrderCheckpoints, root: bytes) -> dict[bytes, TreeEntry]:
     with CheckpointStore.opened(order.path) as store:
         return dict(entries(store.tree, root))
 

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from threading import Event
 
-from drone.checkpoints.directory import CheckpointDirectory, Pruned
+from drone.checkpoints.directory import CheckpointDirectory, PrunedCheckpoints
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.store import CheckpointStore
 from drone.sandbox.places.paths import Workspace
@@ -25,9 +25,9 @@ def test_contents_that_only_an_old_order_needs_are_pruned(tmp_path: Path) -> Non
     with sqlite3.connect(old.path) as connection:
         connection.execute("UPDATE calls SET at = at - 86400 * 8 WHERE order_id = 'old'")
 
-    assert CheckpointDirectory(data).prune(9) == CheckpointDirectory(data).prune(0) == Pruned()
-    assert CheckpointDirectory(data).prune(7) == Pruned(orders=1, contents=1)
-    assert old.known() == [] and CheckpointDirectory(data).prune(7) == Pruned()
+    assert CheckpointDirectory(data).prune(9) == CheckpointDirectory(data).prune(0) == PrunedCheckpoints()
+    assert CheckpointDirectory(data).prune(7) == PrunedCheckpoints(orders=1, contents=1)
+    assert old.known() == [] and CheckpointDirectory(data).prune(7) == PrunedCheckpoints()
     with CheckpointStore.opened(young.path) as store:
         (checkpoint,) = store.checkpoints("young")
         node = store.tree(store.tree(checkpoint.before)[b"deep"].digest)[b"a"]
@@ -36,5 +36,5 @@ def test_contents_that_only_an_old_order_needs_are_pruned(tmp_path: Path) -> Non
 
 def test_a_file_that_is_not_a_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, " * 100)
-    assert CheckpointDirectory(tmp_path).prune(1) == Pruned()
-    assert CheckpointDirectory(tmp_path / "nowhere").prune(1) == Pruned()
+    assert CheckpointDirectory(tmp_path).prune(1) == PrunedCheckpoints()
+    assert CheckpointDirectory(tmp_path / "nowhere").prune(1) == PrunedCheckpoints()

@@ -17,11 +17,11 @@ from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.restore import plan_restore
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.summary import PathChange
-from drone.checkpoints.tree import Node
+from drone.checkpoints.tree import TreeEntry
 from drone.sandbox.places.paths import Workspace
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import OrderKind, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order import OrderKind, OrderOrigin, OrderOutcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.tools.failing_records import WHY, UnclosedCheckpoints
@@ -54,7 +54,7 @@ class Site:
 
     async def revert(
         self, order_id: str = "order-1", *, own: str = "", overwrite: bool = False, reached: Collection[str] = ()
-    ) -> Outcome:
+    ) -> OrderOutcome:
         origin = OrderOrigin.model_construct(kind="revert", order_id=order_id, overwrite=overwrite)
         made = WorkOrder.model_construct(id=own or fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
         turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
@@ -247,12 +247,12 @@ def test_an_order_without_changes_has_no_summary(site: Site) -> None:
 
 def test_planning_a_restore_of_many_files_reads_each_directory_once() -> None:
     names = [b"d/%d" % number for number in range(500)]
-    file, kept = Node("file", 0o644, 0, bytes(32)), dict[bytes, dict[bytes, Node]]()
+    file, kept = TreeEntry("file", 0o644, 0, bytes(32)), dict[bytes, dict[bytes, TreeEntry]]()
     kept[b"d"] = {name[2:]: file for name in names}
-    kept[b"top"] = {b"d": Node("directory", 0o755, 0, b"d")}
+    kept[b"top"] = {b"d": TreeEntry("directory", 0o755, 0, b"d")}
     reads: list[bytes] = []
 
-    def trees(digest: bytes) -> dict[bytes, Node]:
+    def trees(digest: bytes) -> dict[bytes, TreeEntry]:
         reads.append(digest)
         return kept[digest]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.egress.egress import Egress, ProxiedNetwork
-from drone.egress.plan import Plan
+from drone.egress.plan import EgressPlan
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
@@ -16,7 +16,7 @@ from tests.drone.sandbox.machine import found_sandbox
 Run = Callable[[ProxiedNetwork | None, str], Awaitable[str]]
 """Runs a command of the shell with this way out; what it said."""
 
-Make = Callable[[Plan], Egress]
+Make = Callable[[EgressPlan], Egress]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def run(sandbox: Bubblewrap, tmp_path: Path) -> Run:
 async def egress_by() -> AsyncIterator[Make]:
     made: list[Egress] = []
 
-    def make(plan: Plan) -> Egress:
+    def make(plan: EgressPlan) -> Egress:
         made.append(Egress(plan, Custody()))
         return made[-1]
 

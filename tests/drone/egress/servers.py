@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from drone.egress.access import OrderAccess, ProgramAccess, rule_of
 from drone.egress.authority import Authority
-from drone.egress.forwarding import Connection
-from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, read_body, read_request
-from drone.egress.plan import Plan
+from drone.egress.forwarding import ClientConnection
+from drone.egress.http1 import HEAD_BYTES, BadMessage, MessageHead, read_body, read_request
+from drone.egress.plan import EgressPlan
 from mcc.addresses import Endpoint
 
 PUBLIC = "93.184.216.34"
 """Where names of these tests lead to; connections go to loopback instead."""
 
-Answer = Callable[[Head, bytes], bytes]
+Answer = Callable[[MessageHead, bytes], bytes]
 
 
 @dataclass
@@ -24,11 +24,11 @@ class Host:
     """A server that records its requests."""
 
     port: int = 0
-    asked: list[tuple[Head, bytes]] = field(default_factory=list)
+    asked: list[tuple[MessageHead, bytes]] = field(default_factory=list)
     connections: int = 0
 
 
-def echo(head: Head, body: bytes) -> bytes:
+def echo(head: MessageHead, body: bytes) -> bytes:
     said = b"\n".join(b"%b: %b" % one for one in head.headers) + b"\n\n" + body
     return b"HTTP/1.1 200 OK\r\nX-First: %b\r\nContent-Length: %d\r\n\r\n%b" % (head.start_line[1], len(said), said)
 
@@ -82,7 +82,7 @@ async def public(name: str) -> Sequence[str]:
 
 @asynccontextmanager
 async def proxy(
-    plan: Plan, to: Host, *, resolve: Resolve = public, only: Sequence[Sequence[str]] = (), trust: str = ""
+    plan: EgressPlan, to: Host, *, resolve: Resolve = public, only: Sequence[Sequence[str]] = (), trust: str = ""
 ) -> AsyncIterator[Served]:
     """A proxy whose connections all go to the server `to`, whatever address was checked."""
     dialled: list[Endpoint] = []
@@ -95,7 +95,7 @@ async def proxy(
     trusted = ssl.create_default_context(cadata=trust or None)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(access, trusted, reader, writer).serve()
+        await ClientConnection(access, trusted, reader, writer).serve()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=HEAD_BYTES)
     async with server:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drone.agent.permission_gate import profile_of
-from drone.agent.turns.toolset import Call, Preview
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.agent.turns.toolset import Preview, StartedCall
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 from drone.tools.frame.wrappers import only_reading
 from drone.tools.shell.commands import Shell, ShellTools
 from mcc.contracts.journal import AgentStep
@@ -26,7 +26,7 @@ async def there() -> AsyncIterator[Host]:
 async def bench(tmp_path: Path, egress_by: Make, there: Host) -> AsyncIterator[ShellBench]:
     hosts = (f"a.test:{there.port}",)
     secret = ConfiguredSecret("TOKEN", "", hosts)
-    plan = Plan(allow=hosts, allow_private=hosts, names={"a.test": ["127.0.0.1"]}, secrets=(secret,))
+    plan = EgressPlan(allow=hosts, allow_private=hosts, names={"a.test": ["127.0.0.1"]}, secrets=(secret,))
     async with ShellBench(tmp_path, egress=egress_by(plan)) as bench:
         yield bench
 
@@ -79,14 +79,14 @@ async def test_an_agent_without_allowed_hosts_has_no_network(bench: ShellBench, 
 def test_the_permission_check_sees_whether_a_command_has_a_network(
     hosts: tuple[str, ...], lists: tuple[tuple[str, ...], ...], profile: str, egress_by: Make
 ) -> None:
-    run, _ = ShellTools(Shell(None, egress=egress_by(Plan(allow=hosts)))).tools()
+    run, _ = ShellTools(Shell(None, egress=egress_by(EgressPlan(allow=hosts)))).tools()
     assert profile_of(run.spec, lists) == f"workspace-write{profile}"
     assert profile_of(only_reading(run.spec), lists) == f"read-only{profile}"
 
 
 async def test_a_preview_names_the_network_and_starts_nothing(tmp_path: Path, egress_by: Make) -> None:
-    egress = egress_by(Plan(allow=("a.test:80",)))
+    egress = egress_by(EgressPlan(allow=("a.test:80",)))
     async with ShellBench(tmp_path, egress=egress) as bench:
-        shown = await bench.tools.preview(Call("c", "run_shell", {"command": "make"}, WHO, bench.turn))
+        shown = await bench.tools.preview(StartedCall("c", "run_shell", {"command": "make"}, WHO, bench.turn))
     assert shown == Preview("text", "$ make\n[workspace-write+network, at most 120 s]")
     assert egress._proxy is None

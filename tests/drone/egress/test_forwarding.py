@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.egress.http1 import Head, chunk
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.egress.http1 import MessageHead, chunk
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 from tests.drone.egress.servers import PUBLIC, authority_of, host, proxy, secured
 
-ALLOWED = Plan(allow=("a.test:80", "*.b.test:443", "a.test:443"))
+ALLOWED = EgressPlan(allow=("a.test:80", "*.b.test:443", "a.test:443"))
 TOKEN = "ghp_0123456789abcdef"
 
 
@@ -141,7 +141,7 @@ async def test_other_hosts_are_tunnelled_untouched() -> None:
     assert there.asked[0][0].all_of(b"accept-encoding") == [b"br"]
 
 
-SWAPPING = Plan(
+SWAPPING = EgressPlan(
     allow=("a.test:443", "x.b.test:443"), secrets=(ConfiguredSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",)),)
 )
 
@@ -227,12 +227,12 @@ async def test_the_authority_of_an_order_vouches_for_its_hosts_alone() -> None:
     assert not there.asked
 
 
-def packed(head: Head, body: bytes) -> bytes:
+def packed(head: MessageHead, body: bytes) -> bytes:
     said = gzip.compress(b"token " + TOKEN.encode())
     return b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said)
 
 
-def in_brotli(head: Head, body: bytes) -> bytes:
+def in_brotli(head: MessageHead, body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc"
 
 
@@ -260,7 +260,7 @@ async def test_an_answer_with_an_unknown_encoding_is_not_forwarded() -> None:
 
 @pytest.mark.parametrize("value", ["", "short", "two\r\nlines-of-secret"])
 async def test_an_unusable_secret_gets_no_stand_in(value: str) -> None:
-    plan = Plan(allow=("a.test:443",), secrets=(ConfiguredSecret("GITHUB_TOKEN", value, ("a.test:443",)),))
+    plan = EgressPlan(allow=("a.test:443",), secrets=(ConfiguredSecret("GITHUB_TOKEN", value, ("a.test:443",)),))
     async with host() as there, proxy(plan, there) as served:
         given = served.access.order.grant
     assert not given.stand_ins and not given.certificate

@@ -2,13 +2,13 @@
 
 import pytest
 
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 
 PLAIN = "a-long-enough-secret"
 
 
 def problems(allow: list[str], host: str) -> str:
-    return "; ".join(Plan(allow=allow, secrets=[ConfiguredSecret("GITHUB_TOKEN", PLAIN, [host])]).problems)
+    return "; ".join(EgressPlan(allow=allow, secrets=[ConfiguredSecret("GITHUB_TOKEN", PLAIN, [host])]).problems)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drone.egress.egress import Egress, EgressError
-from drone.egress.http1 import Head
-from drone.egress.plan import ConfiguredSecret, Plan
+from drone.egress.http1 import MessageHead
+from drone.egress.plan import ConfiguredSecret, EgressPlan
 from tests.drone.egress.conftest import Make, Run
 from tests.drone.egress.servers import authority_of, echo, host
 
@@ -19,9 +19,9 @@ NAMES = {"a.test": ["127.0.0.1"], "evil.test": ["127.0.0.1"]}
 """What look-ups would say; loopback stands for the internet."""
 
 
-def plan(*ports: int, **more: object) -> Plan:
+def plan(*ports: int, **more: object) -> EgressPlan:
     hosts = tuple(f"a.test:{port}" for port in ports)
-    return Plan(allow=hosts, allow_private=hosts, names=NAMES, **more)  # type: ignore[arg-type]
+    return EgressPlan(allow=hosts, allow_private=hosts, names=NAMES, **more)  # type: ignore[arg-type]
 
 
 async def test_programs_reach_what_is_allowed_and_nothing_else(run: Run, egress_by: Make) -> None:
@@ -82,7 +82,7 @@ async def test_nothing_can_be_reached_around_the_proxy(run: Run, egress_by: Make
 
 async def test_an_allowed_name_with_a_private_address_is_not_reached(run: Run, egress_by: Make) -> None:
     async with host() as there:
-        inside = Plan(allow=(f"a.test:{there.port}", f"127.0.0.1:{there.port}"), names=NAMES)
+        inside = EgressPlan(allow=(f"a.test:{there.port}", f"127.0.0.1:{there.port}"), names=NAMES)
         network = egress_by(inside).network("order")
         asked = "curl -sS --noproxy '' -x $http_proxy"
         said = await run(network, f"for h in a.test 127.0.0.1; do {asked} http://$h:{there.port}/; done")
@@ -145,7 +145,7 @@ async def test_a_program_of_the_operators_reaches_its_own_hosts_and_gets_no_secr
     async with host() as there:
         secret = ConfiguredSecret("GITHUB_TOKEN", TOKEN, ("b.test:443",))
         hosts = (f"a.test:{there.port}",)
-        egress = egress_by(Plan(allow=("b.test:443",), allow_private=hosts, names=NAMES, secrets=(secret,)))
+        egress = egress_by(EgressPlan(allow=("b.test:443",), allow_private=hosts, names=NAMES, secrets=(secret,)))
         network = egress.network_to(hosts)
         said = await run(network, f"curl -sS http://a.test:{there.port}/; env; curl -sS http://b.test:443/")
     assert "host: a.test" in said and "GITHUB_TOKEN" not in said
@@ -169,7 +169,7 @@ async def test_after_its_end_a_program_leaves_no_listener(run: Run, egress_by: M
 async def test_a_program_that_outlives_its_order_reaches_nothing(run: Run, egress_by: Make, tmp_path: Path) -> None:
     reached = asyncio.Event()
 
-    def answer(head: Head, body: bytes) -> bytes:
+    def answer(head: MessageHead, body: bytes) -> bytes:
         reached.set()
         return echo(head, body)
 

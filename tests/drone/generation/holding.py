@@ -15,7 +15,7 @@ from mcc.documents.dispatching import dispatch
 from mcc.documents.functions import Functions, functions_in
 from mcc.documents.node import Node
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 
 class Document:
@@ -30,7 +30,7 @@ class Document:
         return functions_in(tuple(sys.modules.values()), functions_of(self.blueprint))
 
     @property
-    def state(self) -> State:
+    def state(self) -> DocumentState:
         return self.changes[-1].state
 
     @property

@@ -9,7 +9,7 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.turn import Turn
 from drone.generation.library import _hiring, generate
-from drone.generation.orchestrator import Orchestrator, Request
+from drone.generation.orchestrator import GenerationInput, Orchestrator
 from drone.generation.port import DocumentLost, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import toolset
@@ -20,7 +20,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from tests.drone.generation.holding import Document
 from tests.drone.generation.world import Node, course, diligent, done, played
 
@@ -35,7 +35,7 @@ class Losing(MemoryDocuments):
         if self.left < 0:
             raise DocumentLost("the document was deleted")
 
-    async def state(self) -> State:
+    async def state(self) -> DocumentState:
         self._look()
         return await super().state()
 
@@ -51,7 +51,7 @@ async def lost_after(looks: int, play: Callable[[Node], Said] = diligent) -> tup
     documents = Losing(document, turn.journal, {})
     documents.left = looks
     hire = _hiring(played(play), toolset(None), limits)
-    return await Orchestrator(documents, turn, hire, Request(journal.order_id)).run(), journal
+    return await Orchestrator(documents, turn, hire, GenerationInput(journal.order_id)).run(), journal
 
 
 @pytest.mark.parametrize("looks", [*range(0, 40, 3)])

@@ -6,7 +6,7 @@ from drone.generation.library import generate
 from drone.generation.outline import OrderParked
 from drone.models.scripted import Said, call
 from mcc.contracts.status import FailureReason, WaitingReason
-from mcc.documents.functions import NodeView, function
+from mcc.documents.functions import ReadOnlyNode, function
 from tests.drone.generation.holding import Document
 from tests.drone.generation.test_controls import Running
 from tests.drone.generation.world import COURSE, Node, course, diligent, done, played
@@ -16,12 +16,12 @@ WHOLE = COURSE.replace("    children: {lesson", "    rules: [{function: minutes_
 
 
 @function("even_hours")
-def even_hours(node: NodeView) -> str | None:
+def even_hours(node: ReadOnlyNode) -> str | None:
     return None if (node.props["minutes"] or 0) % 20 == 0 else "The minutes are no multiple of 20."
 
 
 @function("minutes_differ")
-def minutes_differ(node: NodeView) -> str | None:
+def minutes_differ(node: ReadOnlyNode) -> str | None:
     minutes = [child.props["minutes"] for child in node.children if child.props["minutes"] is not None]
     return None if len(set(minutes)) == len(minutes) else "Two lessons are equally long."
 
@@ -69,7 +69,7 @@ async def test_an_order_waits_for_a_drone_that_has_the_function() -> None:
 
 
 async def test_a_function_that_breaks_is_a_failure_with_its_words() -> None:
-    def broken(node: NodeView) -> None:
+    def broken(node: ReadOnlyNode) -> None:
         raise ValueError("No minutes here.")
 
     document = Document(course(LESSON))

@@ -7,7 +7,7 @@ from pathlib import Path
 from drone.generation import generate, run_subagent
 from drone.models.offline.model import OfflineModel
 from drone.models.scripted import Line, ScriptedModel, call
-from mcc.documents import Blueprint, Document, NodeView, function
+from mcc.documents import Blueprint, Document, ReadOnlyNode, function
 
 COURSE = """
 blueprint: course
@@ -26,7 +26,7 @@ components:
 
 
 @function("lesson_titles_differ")
-def lesson_titles_differ(node: NodeView) -> str | None:
+def lesson_titles_differ(node: ReadOnlyNode) -> str | None:
     titles = [child.props["title"] for child in node.children if child.props["title"]]
     return None if len(set(titles)) == len(titles) else "Two lessons have one title."
 

@@ -16,7 +16,7 @@ from mcc.configuration.trust import TrustStore
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, DocumentChanged, ToolFinished
-from mcc.contracts.order import EarlierTurn, NewOrder, Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.generation.holding import Document
@@ -51,7 +51,7 @@ class Service:
         trust = TrustStore(folder / "configuration" / "trust.json")
         self.crew = Crew(settings, Definitions.load(), OneModel(model, names), trust=trust)
 
-    async def run(self, session: tuple[EarlierTurn, ...] = (), **asked: Any) -> Outcome:
+    async def run(self, session: tuple[EarlierTurn, ...] = (), **asked: Any) -> OrderOutcome:
         order = order_of(self.document, **asked)
         self.journal = MemoryJournal(order.id)
         documents = MemoryDocuments(self.document, self.journal, {})

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.turns.turn import Task
-from drone.mcp_servers.server import Lost, Refused, Server
+from drone.mcp_servers.server import ConnectedServer, Lost, McpCallRefused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.toolset import ServerTools
 from drone.mcp_servers.transports import Transports, load
@@ -28,7 +28,7 @@ tasks = pytest.importorskip("drone.mcp_servers.tasks")
 
 
 @asynccontextmanager
-async def connected(server: Served) -> AsyncIterator[Server]:
+async def connected(server: Served) -> AsyncIterator[ConnectedServer]:
     await load()
     own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
     transports = Transports(None, AddressRule(nowhere, allow_private=[own]), {}.get)
@@ -75,7 +75,7 @@ def by_turns(*turns: dict[str, Any]) -> Callable[..., Any]:
 DONE = {"content": [{"type": "text", "text": "at last"}]}
 
 
-async def text_of(server: Server, people: Any = None, progress: Any = None) -> str:
+async def text_of(server: ConnectedServer, people: Any = None, progress: Any = None) -> str:
     result = await server.call("one__look", {}, people, progress)
     return "".join(part.text for part in result.content if part.type == "text")
 
@@ -92,7 +92,7 @@ async def test_a_task_is_followed_to_its_end_and_tells_how_far_it_is() -> None:
 async def test_a_task_that_fails_says_why() -> None:
     failed = task("failed", resultType="complete", error={"code": -1, "message": "no room"})
     async with served(by_turns(task("working", resultType="task"), failed)) as server, connected(server) as one:
-        with pytest.raises(Refused, match="the task was failed: no room"):
+        with pytest.raises(McpCallRefused, match="the task was failed: no room"):
             await text_of(one)
 
 
@@ -115,21 +115,21 @@ async def test_a_task_that_asks_is_answered_once() -> None:
 async def test_what_is_asked_in_a_call_is_told_where_nobody_can_be_asked() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": FORM}, "requestState": "s"}
     async with served(by_turns(wants)) as server, connected(server) as one:
-        with pytest.raises(Refused, match="asks a person, and nobody can be asked here: Which"):
+        with pytest.raises(McpCallRefused, match="asks a person, and nobody can be asked here: Which"):
             await text_of(one)
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
     wants = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
     async with served(by_turns(*[wants] * 20)) as server, connected(server) as one:
-        with pytest.raises(Refused, match="asked for more 10 times"):
+        with pytest.raises(McpCallRefused, match="asked for more 10 times"):
             await text_of(one)
 
 
 async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
     async with served(by_turns(wants)) as server, connected(server) as one:
-        with pytest.raises(Refused, match="roots/list, which is not given here"):
+        with pytest.raises(McpCallRefused, match="roots/list, which is not given here"):
             await text_of(one, elicitation.People("one", None))
 
 
@@ -160,7 +160,7 @@ async def test_what_a_server_refuses_is_told_and_the_next_call_works(status: int
         return None
 
     async with served(act) as server, connected(server) as one:
-        with pytest.raises(Refused, match="one__look brought nothing"):
+        with pytest.raises(McpCallRefused, match="one__look brought nothing"):
             await text_of(one)
         assert await text_of(one) == "seen"
 
@@ -174,7 +174,7 @@ async def test_a_server_that_was_away_is_spoken_with_again() -> None:
         return None
 
     async with served(act) as server, connected(server) as one:
-        with pytest.raises(Refused):
+        with pytest.raises(McpCallRefused):
             await text_of(one)
         assert await text_of(one) == "seen"
 
@@ -214,7 +214,7 @@ async def test_the_servers_own_error_is_its_answer_whatever_its_code(code: int) 
         return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": code, "message": "not now"}})
 
     async with served(act) as server, connected(server) as one:
-        with pytest.raises(Refused, match="not now") as refused:
+        with pytest.raises(McpCallRefused, match="not now") as refused:
             await text_of(one)
         assert not isinstance(refused.value, Lost)
 
@@ -255,7 +255,7 @@ async def test_a_person_is_asked_in_the_inbox_and_the_call_goes_on_with_the_answ
 
     async with served(by_turns(wants, {"resultType": "complete", **DONE})) as server, connected(server) as one:
         model = ScriptedModel([Line(calls=(call("one__look"),)), "done"])
-        agent = Agent(
+        agent = AgentRuntime(
             AgentDefinition(name="master", description="d", prompt="p"), model=model, tools=ServerTools({"one": one})
         )
         journal = MemoryJournal(fresh_id())

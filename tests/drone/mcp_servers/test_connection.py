@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from drone.mcp_servers.connection import Connection, OpenConnection, Unavailable
+from drone.mcp_servers.connection import OpenConnection, ServerConnection, ServerUnavailable
 
 
 class Other:
@@ -33,9 +33,9 @@ class Other:
         finally:
             self.closed += 1
 
-    def connection(self, **times: float) -> Connection:
+    def connection(self, **times: float) -> ServerConnection:
         times = {"start_seconds": 5.0, **times}
-        return Connection("fake", self.opening, clock=lambda: self.now, **times)
+        return ServerConnection("fake", self.opening, clock=lambda: self.now, **times)
 
 
 async def test_one_session_serves_all_until_it_is_closed() -> None:
@@ -56,14 +56,14 @@ async def test_a_start_that_fails_is_tried_again_at_once_and_then_after_pauses_t
     other = Other("fails", "fails", "fails")
     connection = other.connection()
     for _ in range(2):
-        with pytest.raises(Unavailable, match="cannot be used: no such program"):
+        with pytest.raises(ServerUnavailable, match="cannot be used: no such program"):
             await connection.used().__aenter__()
-    with pytest.raises(Unavailable, match="tried again in 1 s"):
+    with pytest.raises(ServerUnavailable, match="tried again in 1 s"):
         await connection.used().__aenter__()
     other.now += 1.0
-    with pytest.raises(Unavailable, match="cannot be used"):
+    with pytest.raises(ServerUnavailable, match="cannot be used"):
         await connection.used().__aenter__()
-    with pytest.raises(Unavailable, match="tried again in 2 s"):
+    with pytest.raises(ServerUnavailable, match="tried again in 2 s"):
         await connection.used().__aenter__()
     other.now += 2.0
     async with connection.used():
@@ -73,7 +73,7 @@ async def test_a_start_that_fails_is_tried_again_at_once_and_then_after_pauses_t
 
 async def test_a_start_that_does_not_end_is_given_up() -> None:
     connection = Other("hangs").connection(start_seconds=0.01)
-    with pytest.raises(Unavailable, match="did not answer within"):
+    with pytest.raises(ServerUnavailable, match="did not answer within"):
         await connection.used().__aenter__()
     assert connection.problem is not None
     await connection.close()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.turns.toolset import Call
-from drone.mcp_servers.definitions import Listing, listing
+from drone.agent.turns.toolset import StartedCall
+from drone.mcp_servers.definitions import ToolListing, listing
 from drone.mcp_servers.results import output_of
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.entry import Origin
@@ -23,7 +23,7 @@ for _ in range(200):
     NESTED = {"type": "object", "properties": {"x": NESTED}}
 
 
-def listed(*tools: object, **page: object) -> Listing:
+def listed(*tools: object, **page: object) -> ToolListing:
     answer = readable.readable("tools/list", {"tools": [*tools], **page})
     whole = types.ListToolsResult.model_validate(answer, by_name=False)
     return listing("s", CONFIG, readable.tools_in(whole))
@@ -215,16 +215,16 @@ async def test_after_an_unreadable_answer_nobody_knows_what_a_call_did(
     results = {"echo": "text", "fail": {"resultType": "riddle"}, "link": {"content": [FIRST, {"type": "video"}]}}
     tools = await serve(one=program({"results": results, "era": "modern"}, effects={"*": effects})).tools()
     for name in ("echo", "fail"):
-        output = await tools.call(Call("c1", f"one__{name}", {}, Origin()))
+        output = await tools.call(StartedCall("c1", f"one__{name}", {}, Origin()))
         assert output.is_error and output.outcome == outcome and "pydantic" not in output.content
         assert ("may or may not" in output.content) is (outcome == "outcome_unknown")
-    output = await tools.call(Call("c1", "one__link", {}, Origin()))
+    output = await tools.call(StartedCall("c1", "one__link", {}, Origin()))
     assert (output.is_error, output.content[:5]) == (False, "first")
 
 
 async def test_the_servers_own_refusal_is_one(serve: Serve) -> None:
     tools = await serve(one=program({"refuse": ["echo"]}, effects={"*": "write"})).tools()
-    output = await tools.call(Call("c1", "one__echo", {}, Origin()))
+    output = await tools.call(StartedCall("c1", "one__echo", {}, Origin()))
     assert (output.outcome, "may or may not" in output.content) == ("error", False)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.turns.toolset import Call
-from drone.mcp_servers.server import Refused
+from drone.agent.turns.toolset import StartedCall
+from drone.mcp_servers.server import McpCallRefused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -49,7 +49,7 @@ async def test_a_program_is_given_its_own_variables_and_sees_no_workspace(serve:
 async def test_what_crashes_is_told_and_started_anew(serve: Serve) -> None:
     servers = serve(one=program({}))
     await servers.look()
-    with pytest.raises(Refused, match="it fell over"):
+    with pytest.raises(McpCallRefused, match="it fell over"):
         await call_text(servers, "one__crash")
     assert await call_text(servers, "one__echo", text="again") == "again"
 
@@ -60,7 +60,7 @@ async def test_of_a_call_in_which_the_server_dies_nobody_knows_what_it_did(
 ) -> None:
     config = program({}).model_copy(update={"effects": {"*": effects}})
     tools = await serve(one=config).tools()
-    output = await tools.call(Call("c1", "one__crash", {}, Origin()))
+    output = await tools.call(StartedCall("c1", "one__crash", {}, Origin()))
     assert output.is_error and output.outcome == outcome and "it fell over" in output.content
     assert ("may or may not" in output.content) is (outcome == "outcome_unknown")
 
@@ -96,13 +96,13 @@ async def test_what_changed_or_came_later_is_off_until_it_is_approved(serve: Ser
     server = servers.server("one")
     assert server is not None
     server.changed()
-    with pytest.raises(Refused, match="mcc tools approve one env"):
+    with pytest.raises(McpCallRefused, match="mcc tools approve one env"):
         await call_text(servers, "one__env")
     assert await call_text(servers, "one__echo", text="still") == "still"
     states = {one.name: one.state for one in servers.capabilities()}
     assert states == {"one__echo": "usable", "one__env": "changed", "one__new": "changed"}
     assert {spec.name for spec in (await servers.tools()).specs()} == {"one__echo"}
-    with pytest.raises(Refused, match="came after the others"):
+    with pytest.raises(McpCallRefused, match="came after the others"):
         await call_text(servers, "one__new")
 
 
@@ -110,7 +110,7 @@ async def test_a_server_that_tells_of_a_change_is_asked_before_the_next_call(ser
     servers = serve(one=program({"tools": ["echo", "env"], "next": CHANGED, "tell": True}))
     await servers.look()
     assert await call_text(servers, "one__echo", text="tell") == "tell"
-    with pytest.raises(Refused, match="approve"):
+    with pytest.raises(McpCallRefused, match="approve"):
         for _ in range(100):  # the notification comes on its own
             await call_text(servers, "one__env")
             await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_a_server_that_tells_of_a_change_is_asked_before_the_next_call(ser
 async def test_a_tool_outside_of_the_globs_is_none(serve: Serve) -> None:
     servers = serve(one=program({}, tools=("e*",)))
     assert {spec.name for spec in (await servers.tools()).specs()} == {"one__echo", "one__env"}
-    with pytest.raises(Refused, match="has no tool one__crash"):
+    with pytest.raises(McpCallRefused, match="has no tool one__crash"):
         await call_text(servers, "one__crash")
 
 

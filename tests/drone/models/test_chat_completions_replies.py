@@ -8,7 +8,7 @@ import pytest
 
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import WantedCall
-from drone.models.prices import Price
+from drone.models.prices import TokenPrices
 
 
 def fragment(arguments: object = "", **told: Any) -> dict[str, Any]:
@@ -292,7 +292,7 @@ async def test_usage_counts_cached_and_reasoning_tokens_and_costs_what_is_config
         "prompt_tokens_details": {"cached_tokens": 400},
         "completion_tokens_details": {"reasoning_tokens": 150},
     }
-    usage = await usage_of(bench, told, price=Price(1.0, 10.0, 0.1))
+    usage = await usage_of(bench, told, price=TokenPrices(1.0, 10.0, 0.1))
     assert (usage.input_tokens, usage.cached_input_tokens) == (1000, 400)
     assert (usage.output_tokens, usage.reasoning_tokens, usage.model_calls) == (200, 150, 1)
     assert usage.cost_usd == pytest.approx((600 * 1.0 + 400 * 0.1 + 200 * 10.0) / 1e6)

@@ -3,7 +3,7 @@
 import pytest
 
 from drone.models import body
-from drone.models.body import Event, EventStream, TooLarge
+from drone.models.body import Event, EventStreamParser, TooLarge
 
 REFERENCE = (
     "\ufeff: a comment\ndata: one\n\nevent: named\r\ndata: zwei – 😀\r\n\r\ndata:three\rdata: lines\r\r"
@@ -19,7 +19,7 @@ EVENTS: list[Event] = [
 
 
 def events_of(*pieces: bytes) -> list[Event]:
-    stream = EventStream()
+    stream = EventStreamParser()
     return [event for piece in pieces for event in stream.feed(piece)]
 
 
@@ -49,7 +49,7 @@ def test_one_space_after_the_colon_is_dropped_and_the_others_stay() -> None:
 
 
 def test_a_line_without_end_is_given_up_at_the_bound() -> None:
-    stream = EventStream()
+    stream = EventStreamParser()
     piece = b"x" * (1 << 20)
     with pytest.raises(TooLarge):
         for _ in range((body.MAX_EVENT_BYTES >> 20) + 1):
@@ -57,7 +57,7 @@ def test_a_line_without_end_is_given_up_at_the_bound() -> None:
 
 
 def test_an_event_of_too_many_lines_is_given_up_at_the_bound() -> None:
-    stream = EventStream()
+    stream = EventStreamParser()
     piece = b"data: " + b"x" * (1 << 20) + b"\n"
     with pytest.raises(TooLarge):
         for _ in range((body.MAX_EVENT_BYTES >> 20) + 1):

@@ -9,9 +9,9 @@ from drone.agent.ports.model import Ask
 from drone.models.body import LARGE_BYTES, LongBody, ShortBody, body_of, coalesced, comma_separated
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
-from drone.models.remote import Endpoint, Format
+from drone.models.remote import ModelEndpoint, WireFormat
 
-ENDPOINT = Endpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
+ENDPOINT = ModelEndpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
 FORMS = [ChatCompletions(ENDPOINT), Messages(ENDPOINT)]
 
 
@@ -20,7 +20,7 @@ def result(content: str) -> ToolResults:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
-def test_a_large_result_is_not_held_a_second_time(form: Format) -> None:
+def test_a_large_result_is_not_held_a_second_time(form: WireFormat) -> None:
     small, large = result("few words"), result("x" * LARGE_BYTES)
     first = b"".join(form.body(Ask("", (small, large)), frozenset()))
     assert len(small.encoded) == 1 and not large.encoded
@@ -29,7 +29,7 @@ def test_a_large_result_is_not_held_a_second_time(form: Format) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
-async def test_a_long_request_is_never_whole_and_says_how_long_it_is(form: Format) -> None:
+async def test_a_long_request_is_never_whole_and_says_how_long_it_is(form: WireFormat) -> None:
     said = [result(f"{number} " + "x" * 200_000) for number in range(20)]
     body = body_of(lambda: form.body(Ask("be brief", said), frozenset()))
     assert isinstance(body, LongBody)

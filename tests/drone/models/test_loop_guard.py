@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import ModelError
 from drone.agent.ports.report import Cause
@@ -18,7 +18,7 @@ from drone.models.guards import CHECK_EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTES
 from drone.models.registry import Models
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, ScriptedModel
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
@@ -103,9 +103,9 @@ async def test_an_endless_stream_is_cut_off_and_the_journal_says_that_it_was_ask
 ) -> None:
     provider = bench.Provider(looping(bench, kind=kind), answered(bench, "Hello."))
     config = ModelConfig(provider="openai", model="m", base_url="https://models.test/v1", api_key_env="KEY")
-    models = Models(Settings(models={"fast": config}, keys={"KEY": SecretStr("x")}), wire=Wire(provider))
+    models = Models(Settings(models={"fast": config}, keys={"KEY": SecretStr("x")}), wire=ModelWire(provider))
     journal = MemoryJournal(fresh_id())
-    agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=models.get("fast"))
+    agent = AgentRuntime(AgentDefinition(name="worker", prompt="Work."), model=models.get("fast"))
     report = await agent.run("Say hello.", agent.turn(journal))
     assert report.text == "Hello."
     (retried,) = [entry.data for entry in journal.entries if isinstance(entry.data, ModelRetried)]
@@ -122,7 +122,9 @@ async def _at_once(_: float) -> None:
 async def test_a_model_that_never_stops_repeating_itself_gives_way_to_the_next(bench: Any) -> None:
     looped = LoopGuard(bench.openai(bench.Provider(looping(bench), looping(bench))))
     first = Retrying(looped, policy=RetryPolicy(replies=2), sleep=_at_once)
-    agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=Fallback([first, ScriptedModel(["Hello."])]))
+    agent = AgentRuntime(
+        AgentDefinition(name="worker", prompt="Work."), model=Fallback([first, ScriptedModel(["Hello."])])
+    )
     journal = MemoryJournal(fresh_id())
     report = await agent.run("Say hello.", agent.turn(journal))
     assert report.text == "Hello."
@@ -134,7 +136,7 @@ async def test_without_another_model_the_run_fails_with_the_reason(bench: Any) -
     model = Retrying(
         LoopGuard(bench.openai(bench.Provider(looping(bench)))), policy=RetryPolicy(replies=1), sleep=_at_once
     )
-    agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=model)
+    agent = AgentRuntime(AgentDefinition(name="worker", prompt="Work."), model=model)
     report = await agent.run("Say hello.")
     assert report.cause is Cause.MODEL and "over and over" in (report.error or "")
 

@@ -9,7 +9,7 @@ import pytest
 from drone.agent.ports.journal import GrowingCall
 from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import WantedCall
-from drone.models.prices import Price
+from drone.models.prices import TokenPrices
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock, ToolCallBlock
 
 STOP = {"type": "message_stop"}
@@ -163,7 +163,7 @@ async def test_usage_includes_cached_and_newly_cached_input(bench: Any) -> None:
         finish(output_tokens=50, output_tokens_details={"thinking_tokens": 30}),
         STOP,
     )
-    usage = (await bench.message(bench.named_sse(*events), price=Price(1, 2, 0.1))).usage
+    usage = (await bench.message(bench.named_sse(*events), price=TokenPrices(1, 2, 0.1))).usage
     assert (usage.input_tokens, usage.cached_input_tokens) == (3210, 3000)
     assert (usage.output_tokens, usage.reasoning_tokens) == (50, 30)
     assert usage.cost_usd == pytest.approx((210 * 1 + 3000 * 0.1 + 50 * 2) / 1e6)

@@ -7,18 +7,28 @@ from dataclasses import replace
 
 import pytest
 
-from drone.models.prices import FREE, MOST_TOKENS, Price, Spent, Tokens, count, dollars, known_price, listed_price
+from drone.models.prices import (
+    FREE,
+    MOST_TOKENS,
+    Spent,
+    TokenCounts,
+    TokenPrices,
+    count,
+    dollars,
+    known_price,
+    listed_price,
+)
 
 
 def test_cached_tokens_cost_their_own_price_or_that_of_others() -> None:
-    asked = Tokens(input=10, output=3, cached=4)
-    assert Price(1.0, 2.0, 0.5).cost(asked) == pytest.approx((6 * 1.0 + 4 * 0.5 + 3 * 2.0) / 1e6)
-    assert Price(1.0, 2.0).cost(asked) == pytest.approx((10 * 1.0 + 3 * 2.0) / 1e6)
+    asked = TokenCounts(input=10, output=3, cached=4)
+    assert TokenPrices(1.0, 2.0, 0.5).cost(asked) == pytest.approx((6 * 1.0 + 4 * 0.5 + 3 * 2.0) / 1e6)
+    assert TokenPrices(1.0, 2.0).cost(asked) == pytest.approx((10 * 1.0 + 3 * 2.0) / 1e6)
 
 
 def test_cache_writes_have_one_price_for_minutes_and_another_for_an_hour() -> None:
-    asked = Tokens(input=10_000, output=0, cached=1_000, written=6_000, written_1h=2_000)
-    price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
+    asked = TokenCounts(input=10_000, output=0, cached=1_000, written=6_000, written_1h=2_000)
+    price = TokenPrices(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     assert price.cost(asked) == pytest.approx((3_000 * 3 + 1_000 * 0.3 + 4_000 * 3.75 + 2_000 * 6) / 1e6)
     assert replace(price, cache_write_1h=None).cost(asked) == pytest.approx(
         (3_000 * 3 + 1_000 * 0.3 + 6_000 * 3.75) / 1e6
@@ -26,14 +36,14 @@ def test_cache_writes_have_one_price_for_minutes_and_another_for_an_hour() -> No
 
 
 def test_a_long_input_raises_the_price_of_the_whole_call() -> None:
-    price = Price(1.0, 2.0, above=((200_000, Price(2.0, 3.0)),))
-    assert price.cost(Tokens(200_000, 1_000)) == pytest.approx(0.202)
-    assert price.cost(Tokens(200_001, 1_000)) == pytest.approx(0.403002)
+    price = TokenPrices(1.0, 2.0, above=((200_000, TokenPrices(2.0, 3.0)),))
+    assert price.cost(TokenCounts(200_000, 1_000)) == pytest.approx(0.202)
+    assert price.cost(TokenCounts(200_001, 1_000)) == pytest.approx(0.403002)
 
 
 def test_a_cost_reported_by_the_provider_precedes_any_price() -> None:
     spent = Spent(input=1_000_000, output=0, cost_usd=0.25)
-    assert spent.usage(Price(1.0, 2.0), 1, 1).cost_usd == 0.25
+    assert spent.usage(TokenPrices(1.0, 2.0), 1, 1).cost_usd == 0.25
     assert spent.usage(None, 1, 1).cost_usd == 0.25
 
 
@@ -43,7 +53,7 @@ def test_an_implausible_cost_is_none(value: object) -> None:
 
 
 def test_models_inside_the_drone_are_free() -> None:
-    assert FREE.cost(Tokens(10**6, 10**6)) == 0.0
+    assert FREE.cost(TokenCounts(10**6, 10**6)) == 0.0
 
 
 @pytest.mark.parametrize("value", [None, True, "5", [], math.nan, math.inf, 10**18, MOST_TOKENS + 1])

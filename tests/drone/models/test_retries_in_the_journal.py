@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Model
 from drone.agent.ports.report import Cause, Report
-from drone.models.prices import Price
+from drone.models.prices import TokenPrices
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
@@ -19,7 +19,7 @@ from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried,
 from mcc.contracts.record import RecordStatus
 
 BUSY = {"error": {"type": "overloaded_error", "message": "Too many of you."}}
-PRICE = Price(input=1.0, output=10.0)
+PRICE = TokenPrices(input=1.0, output=10.0)
 
 
 class Clock:
@@ -53,7 +53,7 @@ def answer(status: int, **headers: str) -> httpx.Response:
 async def run(model: Model, *, seconds: float = 600.0) -> tuple[Report, MemoryJournal]:
     journal = MemoryJournal(fresh_id())
     limits = Limits(wall_seconds=seconds)
-    agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=model, limits=limits)
+    agent = AgentRuntime(AgentDefinition(name="worker", prompt="Work."), model=model, limits=limits)
     return await agent.run("Say hello.", agent.turn(journal)), journal
 
 

@@ -14,8 +14,8 @@ import uvloop
 from drone.agent.ports.model import ModelError
 from drone.models.body import ShortBody
 from drone.models.dialects.chat import ChatCompletions
-from drone.models.remote import Endpoint, Remote, Timeouts
-from drone.models.transport import Target, Wire
+from drone.models.remote import ModelEndpoint, Remote, Timeouts
+from drone.models.transport import ModelWire, Target
 
 BEGUN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -68,8 +68,8 @@ async def server(serve: Serve) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def wire() -> AsyncIterator[Wire]:
-    own = Wire()
+async def wire() -> AsyncIterator[ModelWire]:
+    own = ModelWire()
     try:
         yield own
     finally:
@@ -77,10 +77,10 @@ async def wire() -> AsyncIterator[Wire]:
 
 
 def model(
-    address: str, own: Wire, *, stream: bool = True, first_seconds: float = 30.0, stall_seconds: float = 5.0
+    address: str, own: ModelWire, *, stream: bool = True, first_seconds: float = 30.0, stall_seconds: float = 5.0
 ) -> Remote:
     timeouts = Timeouts(first_seconds, stall_seconds)
-    endpoint = Endpoint("openai/m", "m", address, key="k" * 20, stream=stream, timeouts=timeouts)
+    endpoint = ModelEndpoint("openai/m", "m", address, key="k" * 20, stream=stream, timeouts=timeouts)
     return Remote(endpoint, ChatCompletions(endpoint), own)
 
 
@@ -314,7 +314,7 @@ class Peer:
         self.listener.setblocking(False)
         self.target = Target.at("m", f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1", {})
 
-    async def answered(self, own: Wire, body: ShortBody) -> socket.socket:
+    async def answered(self, own: ModelWire, body: ShortBody) -> socket.socket:
         """Answer a first request of `own`; returns its connection, which `own` may use again."""
         posting = asyncio.ensure_future(own.post(self.target, body))
         loop = asyncio.get_running_loop()
@@ -395,7 +395,7 @@ def test_a_connection_with_half_a_request_in_it_is_not_used_again(
 
 
 def test_one_wire_serves_several_event_loops_in_turn(bench: Any) -> None:
-    own = Wire()
+    own = ModelWire()
 
     async def once() -> str:
         async def serve(guest: Connection) -> None:
@@ -428,7 +428,7 @@ def test_one_wire_serves_several_event_loops_in_turn(bench: Any) -> None:
 )
 def test_an_address_that_no_key_may_be_sent_to_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
-        Endpoint("openai/m", "m", address)
+        ModelEndpoint("openai/m", "m", address)
     assert "secret" not in str(caught.value)
 
 
@@ -443,10 +443,10 @@ def test_an_address_that_no_key_may_be_sent_to_is_refused(address: str) -> None:
     ],
 )
 def test_an_address_over_https_or_on_this_machine_is_taken(address: str) -> None:
-    assert Endpoint("openai/m", "m", address).base_url == address
+    assert ModelEndpoint("openai/m", "m", address).base_url == address
 
 
-async def ask(own: Wire, address: str, bench: Any) -> ModelError:
+async def ask(own: ModelWire, address: str, bench: Any) -> ModelError:
     with pytest.raises(ModelError) as refused:
         await model(address, own).ask(bench.asking(), bench.listener)
     return refused.value
@@ -460,7 +460,7 @@ async def test_a_provider_elsewhere_is_asked_through_the_proxy_which_sees_its_ho
         await guest.say(b"HTTP/1.1 403 Filtered\r\ncontent-length: 0\r\n\r\n")
 
     async with server(refuse) as address:
-        own = Wire(proxy=address.removesuffix("/v1"))
+        own = ModelWire(proxy=address.removesuffix("/v1"))
         error = await ask(own, "https://models.example.invalid/v1", bench)
         await own.aclose()
     assert "the proxy answered 403" in str(error)
@@ -476,9 +476,9 @@ async def test_a_model_with_a_proxy_of_its_own_is_asked_through_that_also_by_htt
         await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
 
     async with server(answer) as address:
-        own = Wire(proxy="http://127.0.0.1:1")
+        own = ModelWire(proxy="http://127.0.0.1:1")
         proxy = address.removesuffix("/v1")
-        far = Endpoint("openai/m", "m", "http://models.example.invalid/v1", allow_http=True, proxy=proxy)
+        far = ModelEndpoint("openai/m", "m", "http://models.example.invalid/v1", allow_http=True, proxy=proxy)
         assert (await Remote(far, ChatCompletions(far), own).ask(bench.asking(), bench.listener)).text == "x"
         await own.aclose()
     assert seen[0].startswith(b"POST http://models.example.invalid/v1/chat/completions ")
@@ -490,7 +490,7 @@ async def test_a_server_on_this_machine_is_asked_past_the_proxy(bench: Any) -> N
         await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
 
     async with server(answer) as address:
-        own = Wire(proxy="http://127.0.0.1:1")
+        own = ModelWire(proxy="http://127.0.0.1:1")
         assert (await model(address, own).ask(bench.asking(), bench.listener)).text == "x"
         assert "the proxy does not answer" in str(await ask(own, "https://models.example.invalid/v1", bench))
         await own.aclose()

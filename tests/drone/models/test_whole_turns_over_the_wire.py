@@ -12,7 +12,7 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.registry import Models
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.order_context import OrderContext
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.control import Control, ControlKind
@@ -63,7 +63,7 @@ class PlayedTurn:
         provider, api = (form, None) if form != "responses" else ("openai", form)
         model = ModelConfig(provider=provider, api=api, model="m", base_url=url)
         settings = Settings(models={"m": model}, workspace_roots=(workspace,), prompts_dir=PROMPTS)
-        models = Models(settings, wire=Wire(self.server))
+        models = Models(settings, wire=ModelWire(self.server))
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
     async def execute(self) -> ChatRecord:

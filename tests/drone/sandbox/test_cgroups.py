@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
-from drone.sandbox.cgroups import CONTROLLERS, OWN, Cgroups, Group, Unavailable
+from drone.sandbox.cgroups import CONTROLLERS, OWN, Cgroups, ControlGroup, GroupUnavailable
 from drone.sandbox.child import Bounds
-from drone.sandbox.limits import Limits
+from drone.sandbox.limits import ProgramLimits
 from drone.sandbox.meter import release
 from drone.sandbox.places.paths import Workspace
 
@@ -50,26 +50,26 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_without_a_delegated_cgroup_none_is_used(machine: Machine) -> None:
-    with pytest.raises(Unavailable, match="no cgroup is delegated"):
+    with pytest.raises(GroupUnavailable, match="no cgroup is delegated"):
         machine.found()
 
 
 def test_cgroup_v1_alone_is_not_used(machine: Machine) -> None:
     (machine.proc / "self" / "mountinfo").write_text("30 20 0:26 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n")
-    with pytest.raises(Unavailable, match="version 2"):
+    with pytest.raises(GroupUnavailable, match="version 2"):
         machine.found()
 
 
 def test_a_delegated_cgroup_without_controllers_is_reported(machine: Machine) -> None:
     machine.group("system.slice/mcc.service", delegated=True)
-    with pytest.raises(Unavailable, match="memory, pids, cpu"):
+    with pytest.raises(GroupUnavailable, match="memory, pids, cpu"):
         machine.found()
 
 
 def test_processes_of_the_delegated_cgroup_move_below_it(machine: Machine) -> None:
     own = machine.group("system.slice/mcc.service", delegated=True, controllers="memory pids", processes="7\n8\n")
     below = machine.group(f"system.slice/mcc.service/{OWN}")
-    with pytest.raises(Unavailable):
+    with pytest.raises(GroupUnavailable):
         machine.found()
     # Each write is one process to the kernel; here the last one stays.
     assert (below / "cgroup.procs").read_text() == "8"
@@ -79,7 +79,7 @@ def test_processes_of_the_delegated_cgroup_move_below_it(machine: Machine) -> No
 def test_a_drone_inside_mcc_processes_uses_the_cgroup_above(tmp_path: Path) -> None:
     machine = Machine(tmp_path, f"/user.slice/run.scope/{OWN}")
     above = machine.group("user.slice/run.scope", controllers="memory pids cpu")
-    with pytest.raises(Unavailable):
+    with pytest.raises(GroupUnavailable):
         machine.found()
     assert (above / f"mcc-{os.getpid()}").is_dir()
 
@@ -90,13 +90,13 @@ def test_cgroups_of_a_dead_drone_are_removed(tmp_path: Path) -> None:
     (machine.proc / "11").mkdir()
     for pid in (11, 12):
         (above / f"mcc-{pid}" / "1").mkdir(parents=True)
-    with pytest.raises(Unavailable):
+    with pytest.raises(GroupUnavailable):
         machine.found()
     assert (above / "mcc-11").is_dir() and not (above / "mcc-12").exists()
 
 
 def test_a_group_tells_whether_a_process_in_it_ran_out_of_memory(tmp_path: Path) -> None:
-    group = Group(tmp_path)
+    group = ControlGroup(tmp_path)
     for events, ran_out in {"oom 0\noom_kill 0\n": False, "oom 1\noom_kill 3\n": True, "": False}.items():
         (tmp_path / "memory.events").write_text(events)
         assert group.ran_out_of_memory is ran_out
@@ -107,7 +107,7 @@ def test_the_kernels_version_is_two_numbers() -> None:
 
 
 async def test_where_cgroups_are_delegated_they_limit_a_whole_program(sandbox: Bubblewrap, tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=128 << 20, processes=30, cpus=0.5)
+    limits = ProgramLimits(memory_bytes=128 << 20, processes=30, cpus=0.5)
     small = Bubblewrap(sandbox.program, limits=limits)
     if not all(map(small.meter.holds, CONTROLLERS)):
         pytest.skip(f"no control groups: {small.meter.problem}")

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Captured, Ended, Leash
+from drone.sandbox.child import Bounds, Captured, EndedProgram, Leash
 from drone.sandbox.custody import Custody, left_behind
 from drone.sandbox.limits import DEFAULT
 from drone.sandbox.places.paths import Workspace
@@ -24,7 +24,7 @@ NAP = str(100_000 + os.getpid())
 FOREVER = f"echo started; (setsid sleep {NAP} </dev/null >/dev/null 2>&1 &); sleep {NAP}"
 
 
-async def shell(sandbox: Bubblewrap, workspace: Path, script: str, bounds: Bounds = SOON) -> Ended:
+async def shell(sandbox: Bubblewrap, workspace: Path, script: str, bounds: Bounds = SOON) -> EndedProgram:
     return await sandbox.run(("sh", "-c", script), Workspace(workspace), bounds)
 
 
@@ -160,7 +160,7 @@ async def test_no_descriptor_is_left_open(sandbox: Bubblewrap, tmp_path: Path) -
 
 
 def test_it_works_on_a_loop_in_another_thread(sandbox: Bubblewrap, tmp_path: Path) -> None:
-    ended: list[Ended] = []
+    ended: list[EndedProgram] = []
     thread = threading.Thread(target=lambda: ended.append(asyncio.run(shell(sandbox, tmp_path, "exit 3"))))
     thread.start()
     thread.join(30)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Mount, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.contained import Contained
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import Process
@@ -20,7 +20,7 @@ NAP = str(300_000 + os.getpid())
 DAEMONS = f"(setsid sleep {NAP} >/dev/null 2>&1 &); (setsid nohup sleep {NAP} >/dev/null 2>&1 &)"
 
 
-async def shell(root: Path, script: str, bounds: Bounds = SOON) -> Ended:
+async def shell(root: Path, script: str, bounds: Bounds = SOON) -> EndedProgram:
     return await Contained().run(("sh", "-c", script), Workspace(root), bounds, profile=WRITES)
 
 

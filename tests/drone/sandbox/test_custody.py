@@ -17,7 +17,7 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody, TermOver, left_behind
 from drone.sandbox.places.paths import Workspace
-from drone.sandbox.reaper import Process, Reaper, Verdict, boot_seconds, tree_of, verdict
+from drone.sandbox.reaper import Process, Reaper, ReaperVerdict, boot_seconds, tree_of, verdict
 from tests.drone.sandbox.machine import asleep
 from tests.waiting import until
 
@@ -223,15 +223,15 @@ def test_unguarded_children_simply_run() -> None:
 @pytest.mark.parametrize(
     ("now", "until", "heard", "expected"),
     [
-        (9.0, 10.0, 0.0, Verdict.RUN),
-        (10.0, 10.0, 9.8, Verdict.STOP),
-        (11.0, 10.0, 10.8, Verdict.STOP),
-        (11.0, 10.0, 9.9, Verdict.KILL),
-        (10.0, 10.0, 8.0, Verdict.KILL),
+        (9.0, 10.0, 0.0, ReaperVerdict.RUN),
+        (10.0, 10.0, 9.8, ReaperVerdict.STOP),
+        (11.0, 10.0, 10.8, ReaperVerdict.STOP),
+        (11.0, 10.0, 9.9, ReaperVerdict.KILL),
+        (10.0, 10.0, 8.0, ReaperVerdict.KILL),
     ],
 )
 def test_the_verdict_depends_on_the_time_and_on_the_last_sign_of_life(
-    now: float, until: float, heard: float, expected: Verdict
+    now: float, until: float, heard: float, expected: ReaperVerdict
 ) -> None:
     assert verdict(now, until, heard, 1.0) is expected
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.reaper import Process, Reaper, Watchdog, busiest, serve
+from drone.sandbox.reaper import DroneWatchdog, Process, Reaper, busiest, serve
 from tests.drone.sandbox.machine import asleep
 from tests.waiting import until
 
@@ -105,7 +105,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def passes(self, watchdog: Watchdog, seconds: float, *, stopped: bool = False) -> str | None:
+    def passes(self, watchdog: DroneWatchdog, seconds: float, *, stopped: bool = False) -> str | None:
         """Let this many seconds pass, looking once a second."""
         why = None
         for _ in range(int(seconds)):
@@ -114,8 +114,8 @@ class Clock:
         return why
 
 
-def watchdog_of(clock: Clock) -> Watchdog:
-    return Watchdog(24.0, 9.8, clock)
+def watchdog_of(clock: Clock) -> DroneWatchdog:
+    return DroneWatchdog(24.0, 9.8, clock)
 
 
 def test_silence_is_counted_from_the_last_sign_of_life() -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.guard import MOST_MOUNTED, sweep_placeholders
 from drone.sandbox.protection.placeholders import ASIDE, Placeholders
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-async def shell(sandbox: Bubblewrap, root: Path, script: str) -> Ended:
+async def shell(sandbox: Bubblewrap, root: Path, script: str) -> EndedProgram:
     return await sandbox.run(("sh", "-c", script), Workspace(root), SOON, profile=WRITES)
 
 
@@ -187,7 +187,7 @@ async def test_a_protected_link_is_restored_and_its_target_cannot_be_changed(san
     assert len(ended.undone) == 1 and aside(root) == ["CLAUDE.md"]
 
 
-async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[], object]) -> Ended:
+async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[], object]) -> EndedProgram:
     """The result of a script that waits for a file `go`; while it waits, something is done from outside."""
     heard = asyncio.Event()
     waits = f"echo here; while ! test -e go; do :; done; {script}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.new_repository import settings, what_is_left
 from tests.drone.sandbox.machine import needs
@@ -123,7 +123,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-async def shell(sandbox: Bubblewrap, root: Path, script: str) -> Ended:
+async def shell(sandbox: Bubblewrap, root: Path, script: str) -> EndedProgram:
     return await sandbox.run(("sh", "-ec", script), Workspace(root), Bounds(60.0), profile=WRITES)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.probe import CAPABILITY as CONTENT
 from drone.sandbox.protection.setid import CAPABILITY, now_ns, strip_setid
@@ -69,7 +69,7 @@ def test_capabilities_of_a_file_are_taken_away(tmp_path: Path) -> None:
     assert stripped(tmp_path, 0) == ["tool"] and CAPABILITY not in os.listxattr(file)
 
 
-async def shell(sandbox: Bubblewrap, root: Path, script: str) -> Ended:
+async def shell(sandbox: Bubblewrap, root: Path, script: str) -> EndedProgram:
     return await sandbox.run(("sh", "-c", script), Workspace(root), SOON, profile=WRITES)
 
 

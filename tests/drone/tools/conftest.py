@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from mcc.contracts.entry import Origin
 
 Use = Callable[..., Awaitable[Output]]
@@ -15,6 +15,6 @@ def use() -> Use:
     """Calls a tool of a set, as the loop would: `await use(tools, "read_file", path="a")`."""
 
     async def use(tools: ToolSet, name: str, /, **arguments: object) -> Output:
-        return await tools.call(Call("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
+        return await tools.call(StartedCall("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
 
     return use

@@ -6,10 +6,10 @@ from threading import Event
 from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.checkpoints.recording import Closed, OrderCheckpoints
+from drone.checkpoints.recording import CallChanges, OrderCheckpoints
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, EndedProgram
 from drone.sandbox.places.paths import Workspace
 
 WHY = "The checkpoints of this workspace cannot be used: disk I/O error."
@@ -19,7 +19,7 @@ LINE = "not recorded: The checkpoints of this workspace cannot be used: disk I/O
 class UnclosedCheckpoints(OrderCheckpoints):
     """Checkpoints whose store fails once a call has had its effect."""
 
-    def close(self, call_id: str, stop: Event) -> Closed:
+    def close(self, call_id: str, stop: Event) -> CallChanges:
         raise StoreBroken(WHY)
 
 
@@ -37,7 +37,7 @@ class StubbornSandbox(Bubblewrap):
 
     async def run(
         self, argv: Sequence[str], workspace: Workspace, bounds: Bounds, *, merged: bool = False, **options: Any
-    ) -> Ended:
+    ) -> EndedProgram:
         if self.refused in argv:
             raise OSError(24, "Too many open files")
         return await super().run(argv, workspace, bounds, merged=merged, **options)

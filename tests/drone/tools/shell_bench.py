@@ -8,7 +8,7 @@ from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal, TextDelta
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import Egress
@@ -65,7 +65,7 @@ class ShellBench:
         self, name: str, *, read_only: bool = False, reaching: Sequence[Sequence[str]] = (), **arguments: object
     ) -> Output:
         self._calls += 1
-        call = Call(f"call-{self._calls}", name, arguments, WHO, self.turn, reaching)
+        call = StartedCall(f"call-{self._calls}", name, arguments, WHO, self.turn, reaching)
         return await (OnlyReading(self.tools) if read_only else self.tools).call(call)
 
     async def run(self, command: str, **arguments: Any) -> Mapping[str, Any]:

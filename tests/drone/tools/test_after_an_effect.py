@@ -16,7 +16,7 @@ import pytest
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import CHANGING
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
@@ -73,7 +73,7 @@ class Site:
         self.tools = FunctionTools(functions, workspace=workspace, checkpoints=own, jobs=self.jobs)
 
     async def use(self, name: str, **arguments: object) -> Output:
-        return await self.tools.call(Call(f"call-{name}", name, arguments, WHO, self.turn))
+        return await self.tools.call(StartedCall(f"call-{name}", name, arguments, WHO, self.turn))
 
 
 Effect = Callable[[Path], bool]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.environment import DETECTION, GATED, Detected, EnvironmentGate
 from drone.tools.frame.wrappers import Only
 from mcc.contracts.journal import Outcome
@@ -27,7 +27,7 @@ class Inner:
         gated = [ToolSpec(f"tool_{group}", "", {}, group=group) for group in sorted(GATED)]
         return (ToolSpec(DETECTION, "", {}, group="environment_read"), ToolSpec("read_file", "", {}), *gated)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         self.called.append(call.name)
         if call.name == DETECTION:
             await self.go.wait()

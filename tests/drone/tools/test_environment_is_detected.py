@@ -11,7 +11,7 @@ import pytest
 
 from drone.agent.turns.toolset import Output
 from drone.sandbox.places.paths import Workspace
-from drone.tools.environment import Head, detection_tool, git_head
+from drone.tools.environment import RepositoryHead, detection_tool, git_head
 from drone.tools.files.manifests import entry_points
 from drone.tools.frame.tool import FunctionTools
 
@@ -152,9 +152,9 @@ def test_a_git_directory_elsewhere_is_told(tmp_path: Path) -> None:
 
 def test_a_head_that_points_outside_is_not_followed(tmp_path: Path) -> None:
     make(tmp_path, {"secret": COMMIT, "repo/.git/HEAD": "ref: ../../secret\n"})
-    assert git_head(Workspace(tmp_path / "repo"))[0] == Head("../../secret", None)
+    assert git_head(Workspace(tmp_path / "repo"))[0] == RepositoryHead("../../secret", None)
     make(tmp_path, {"repo/.git/HEAD": "not a commit"})
-    assert git_head(Workspace(tmp_path / "repo"))[0] == Head(None, None)
+    assert git_head(Workspace(tmp_path / "repo"))[0] == RepositoryHead(None, None)
 
 
 def test_a_git_directory_that_is_a_link_is_not_read(tmp_path: Path) -> None:

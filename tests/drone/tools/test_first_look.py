@@ -8,7 +8,7 @@ from drone.agent.ports.transcript import first_message, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
-from drone.tools.environment import GUIDE_BYTES, Look, Survey, first_look
+from drone.tools.environment import GUIDE_BYTES, Look, WorkspaceSurvey, first_look
 from drone.tools.git.program import Git
 from mcc.contracts.fence import unfenced
 from tests.drone.tools.git_scene import Scene
@@ -16,7 +16,7 @@ from tests.drone.tools.git_scene import Scene
 
 async def look(root: Path, git: Git | None = None) -> Look:
     workspace = Workspace(root)
-    return await first_look(Survey.of(workspace), workspace, git or Git(None, "off"), OwnThreads())
+    return await first_look(WorkspaceSurvey.of(workspace), workspace, git or Git(None, "off"), OwnThreads())
 
 
 def inside(text: str) -> list[str]:
@@ -71,7 +71,7 @@ async def test_a_workspace_that_is_gone_is_told_by_nothing(tmp_path: Path) -> No
     workspace = Workspace(tmp_path / "ws") if (tmp_path / "ws").mkdir() is None else None
     assert workspace is not None
     (tmp_path / "ws").rmdir()
-    found = await first_look(Survey.of(workspace), workspace, Git(None, "off"), OwnThreads())
+    found = await first_look(WorkspaceSurvey.of(workspace), workspace, Git(None, "off"), OwnThreads())
     assert "files" not in found.text or inside(found.text)[0].startswith("0 files")
 
 

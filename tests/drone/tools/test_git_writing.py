@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
 from drone.agent.turns.turn import Turn
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.places.private import Private
@@ -75,8 +75,8 @@ async def test_a_commit_of_nothing_is_refused(tools: FunctionTools, use: Use, sc
 async def test_what_would_be_committed_is_shown_before_and_changes_nothing(
     tools: FunctionTools, use: Use, scene: Scene
 ) -> None:
-    def call(name: str, **arguments: object) -> Call:
-        return Call("call-1", name, arguments, Origin(record_id="record-1", agent="master"))
+    def call(name: str, **arguments: object) -> StartedCall:
+        return StartedCall("call-1", name, arguments, Origin(record_id="record-1", agent="master"))
 
     staging = await preview_of(tools, call("git_add", paths=["."]))
     assert isinstance(staging, Preview) and "add 'dir/new.txt'" in staging.text and "remove 'b.txt'" in staging.text
@@ -95,7 +95,9 @@ async def test_a_message_is_shown_whole_and_committed_as_it_was_shown(
     message = "  Mend it \u202e\n\n\n# no comment \n\n 2 files changed\n\u200b"
     scene.write({"a.txt": "one\n\x1b]0;two\x07\n"})
     await use(tools, "git_add", paths=["a.txt"])
-    said = await preview_of(tools, Call("c", "git_commit", {"message": message}, Origin(record_id="r", agent="master")))
+    said = await preview_of(
+        tools, StartedCall("c", "git_commit", {"message": message}, Origin(record_id="r", agent="master"))
+    )
     assert isinstance(said, Preview) and said.text.startswith(f"{message}\n\n") and "+\x1b]0;two\x07\n" in said.text
     assert said.text.endswith("\n[the message has 7 lines]")
     assert not (await use(tools, "git_commit", message=message)).is_error
@@ -104,7 +106,9 @@ async def test_a_message_is_shown_whole_and_committed_as_it_was_shown(
 
 async def test_no_path_looks_like_two_where_it_is_asked_whether_to_stage_it(tools: FunctionTools, scene: Scene) -> None:
     async def staging(path: str) -> str:
-        said = await preview_of(tools, Call("c", "git_add", {"paths": [path]}, Origin(record_id="r", agent="master")))
+        said = await preview_of(
+            tools, StartedCall("c", "git_add", {"paths": [path]}, Origin(record_id="r", agent="master"))
+        )
         assert isinstance(said, Preview)
         return said.text
 
@@ -119,7 +123,9 @@ async def test_a_message_with_a_control_is_refused_unasked(
 ) -> None:
     await use(tools, "git_add", paths=["a.txt"])
     for found in (
-        await preview_of(tools, Call("c", "git_commit", {"message": f"Mend{control} it"}, Origin(record_id="r"))),
+        await preview_of(
+            tools, StartedCall("c", "git_commit", {"message": f"Mend{control} it"}, Origin(record_id="r"))
+        ),
         await use(tools, "git_commit", message=f"Mend{control} it"),
     ):
         assert isinstance(found, Output) and found.is_error and f"U+{ord(control):04X}" in found.content
@@ -131,7 +137,7 @@ async def test_other_staged_contents_are_another_preview(tools: FunctionTools, u
     for content in (b"\xff\n", b"\xfe\n", b"\0" * 9_000 + b"1", b"\0" * 9_000 + b"2", b"a\r\nb\r\n", b"a\nb\n"):
         scene.write({"a.txt": content})
         await use(tools, "git_add", paths=["a.txt"])
-        said = await preview_of(tools, Call("c", "git_commit", {"message": "Mend it"}, Origin(record_id="r")))
+        said = await preview_of(tools, StartedCall("c", "git_commit", {"message": "Mend it"}, Origin(record_id="r")))
         assert isinstance(said, Preview)
         assert scene.git("rev-parse", ":a.txt") in said.text, "by its whole id"
         previews.add(escape_invisible(said.text))
@@ -142,7 +148,7 @@ async def test_a_commit_is_told_in_the_journal(tools: FunctionTools, use: Use, s
     journal = MemoryJournal("order-1")
     turn = Turn.begun(journal, Budget(Limits()))
     await use(tools, "git_add", paths=["."])
-    await tools.call(Call("call-1", "git_commit", {"message": "Mend it"}, Origin(record_id="r"), turn))
+    await tools.call(StartedCall("call-1", "git_commit", {"message": "Mend it"}, Origin(record_id="r"), turn))
     (told,) = [entry.data for entry in journal.entries]
     head, parent = scene.git("rev-parse", "HEAD"), scene.git("rev-parse", "HEAD~1")
     assert told == WorkspaceCommitted(call_id="call-1", commit=head, parent=parent, branch="main", subject="Mend it")

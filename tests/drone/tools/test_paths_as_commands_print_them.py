@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.parts import Hired
 from drone.agent.turns.toolset import ToolSet
 from drone.models.scripted import Line, ScriptedModel, call
@@ -102,6 +102,6 @@ async def test_a_rule_about_a_path_holds_for_all_its_spellings(root: Path, path:
     )
     model = ScriptedModel([Line(calls=(call("read_file", path=path),)), "done"])
     tools = FunctionTools([read_file], workspace=Workspace(root, also="/w/project"))
-    await Agent(definition, model=model, tools=tools, hired=Hired(roots=("/w/project", "/workspace"))).run("go")
+    await AgentRuntime(definition, model=model, tools=tools, hired=Hired(roots=("/w/project", "/workspace"))).run("go")
     [result] = model.asks[-1].messages[-1].results  # type: ignore[union-attr]
     assert result.is_error and result.content.startswith("Denied: ")

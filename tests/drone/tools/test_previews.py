@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
 from drone.tools.environment import Detected, EnvironmentGate
 from drone.tools.frame.schema import ToolDeclarationError
 from drone.tools.frame.tool import FunctionTools, Joined, ToolContext, ToolFailed, tool
@@ -49,8 +49,8 @@ def plain(path: str) -> str:
     return path
 
 
-def _call(name: str, **arguments: object) -> Call:
-    return Call("c1", name, arguments, ORDER)
+def _call(name: str, **arguments: object) -> StartedCall:
+    return StartedCall("c1", name, arguments, ORDER)
 
 
 async def test_a_preview_passes_every_tool_set_and_loses_its_secrets() -> None:

@@ -16,7 +16,7 @@ from drone.agent.ports.receipts import passages_shown
 from drone.agent.turns.toolset import Output, ToolSet
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.listing import MAX_WHOLE_BYTES
-from drone.tools.files.pattern import Pattern, PatternError
+from drone.tools.files.pattern import LinePattern, LinePatternError
 from drone.tools.files.ripgrep import Ripgrep
 from drone.tools.files.search import search_tool
 from drone.tools.frame.tool import FunctionTools
@@ -277,15 +277,15 @@ async def test_a_missing_path_is_told_with_its_neighbours(use: Use, tree: Path) 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*c", "(x+x+)+y", "[ab]*a[ab]{300}c", "(.*)*(.*)*(.*)*z"])
 def test_patterns_that_ruin_others_are_quick(pattern: str) -> None:
     started = time.process_time()
-    assert list(Pattern(pattern).lines(b"a" * 500_000 + b"!\n" + b"ab" * 250_000 + b"!\n")) == []
+    assert list(LinePattern(pattern).lines(b"a" * 500_000 + b"!\n" + b"ab" * 250_000 + b"!\n")) == []
     assert time.process_time() - started < 20
 
 
 def test_a_pattern_with_an_enormous_automaton_is_refused() -> None:
-    with pytest.raises(PatternError, match="RE2"):
-        Pattern("((a{100}){100}){100}")
-    with pytest.raises(PatternError, match="longer"):
-        Pattern("a" * 2_001)
+    with pytest.raises(LinePatternError, match="RE2"):
+        LinePattern("((a{100}){100}){100}")
+    with pytest.raises(LinePatternError, match="longer"):
+        LinePattern("a" * 2_001)
 
 
 @needs_ripgrep
@@ -359,13 +359,13 @@ def ended(pid: int) -> bool:
     ],
 )
 def test_what_every_match_needs_is_read_from_the_pattern_or_nothing_is(source: str, needed: str) -> None:
-    assert Pattern(source).needed == needed
+    assert LinePattern(source).needed == needed
 
 
 def test_a_text_that_could_be_folded_in_two_ways_or_be_no_argument_is_not_needed() -> None:
-    assert Pattern("STRASSE", case_sensitive=False).needed == "STRASSE"
-    assert Pattern("straße", case_sensitive=False).needed == ""
-    assert Pattern("a\0b", literal=True).needed == ""
+    assert LinePattern("STRASSE", case_sensitive=False).needed == "STRASSE"
+    assert LinePattern("straße", case_sensitive=False).needed == ""
+    assert LinePattern("a\0b", literal=True).needed == ""
 
 
 ATOMS = [
@@ -484,8 +484,8 @@ def test_ripgrep_misses_no_file_whatever_the_pattern_and_the_bytes(tmp_path: Pat
     for _ in range(120):
         source, sensitive = chance.choice((random_pattern, plain_pattern))(chance), chance.random() < 0.7
         try:
-            pattern = Pattern(source, case_sensitive=sensitive)
-        except PatternError:
+            pattern = LinePattern(source, case_sensitive=sensitive)
+        except LinePatternError:
             continue
         named = set(
             ripgrep.candidates(pattern, Workspace(tmp_path), list(texts), threading.Event(), time.monotonic() + 60)

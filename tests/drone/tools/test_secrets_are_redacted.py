@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.wrappers import Redacted
 from mcc.contracts.entry import Origin
 from mcc.redaction import MARK, Redactor
@@ -26,12 +26,12 @@ class Saying:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("say", "Says it.", {}),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output(self._content, subagent_ids=("child",))
 
 
 async def said(content: str, *secrets: str) -> str:
-    output = await Redacted(Saying(content), Redactor(secrets)).call(Call("1", "say", {}, Origin()))
+    output = await Redacted(Saying(content), Redactor(secrets)).call(StartedCall("1", "say", {}, Origin()))
     assert output.subagent_ids == ("child",)
     return output.content
 
@@ -66,15 +66,17 @@ async def test_a_secret_within_a_longer_base64_text_is_found(before: bytes, afte
 class Breaking(Saying):
     """One tool that raises instead."""
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         raise RuntimeError((await super().call(call)).content)
 
 
 async def test_what_a_tool_raises_has_no_secret_either() -> None:
-    output = await Redacted(Breaking(f"no such key {SECRET}"), Redactor([SECRET])).call(Call("1", "say", {}, Origin()))
+    output = await Redacted(Breaking(f"no such key {SECRET}"), Redactor([SECRET])).call(
+        StartedCall("1", "say", {}, Origin())
+    )
     assert output.is_error and output.content == f"The tool say broke: RuntimeError: no such key {MARK}"
 
 
 async def test_an_error_without_a_secret_is_left_to_whoever_calls() -> None:
     with pytest.raises(RuntimeError, match="nothing to hide"):
-        await Redacted(Breaking("nothing to hide"), Redactor([SECRET])).call(Call("1", "say", {}, Origin()))
+        await Redacted(Breaking("nothing to hide"), Redactor([SECRET])).call(StartedCall("1", "say", {}, Origin()))

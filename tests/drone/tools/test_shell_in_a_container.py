@@ -13,7 +13,7 @@ import pytest
 from drone.access import toolbox_of
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.places.paths import Workspace
@@ -49,7 +49,7 @@ class Container:
             ShellTools(shell).tools(), workspace=Workspace(self.root), checkpoints=self.kept, jobs=self.jobs
         )
         self.count += 1
-        call = Call(f"call-{self.count}", "run_shell", {"command": command, **more}, WHO, self.turn)
+        call = StartedCall(f"call-{self.count}", "run_shell", {"command": command, **more}, WHO, self.turn)
         return await (OnlyReading(tools) if only_reading else tools).call(call)
 
     async def told(self, command: str, **more: object) -> dict[str, Any]:

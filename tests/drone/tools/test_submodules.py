@@ -7,7 +7,7 @@ import pytest
 
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
-from drone.tools.environment import Survey, first_look
+from drone.tools.environment import WorkspaceSurvey, first_look
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.git.program import Git
 from drone.tools.git.reading import GitTools
@@ -74,7 +74,7 @@ async def test_a_changed_one_is_named_and_nothing_is_called_clean(
     assert said in status and CLEAN not in status
     assert said in (await use(tools, "git_diff")).content
     workspace = Workspace(scene.root)
-    look = await first_look(Survey.of(workspace), workspace, git, OwnThreads())
+    look = await first_look(WorkspaceSurvey.of(workspace), workspace, git, OwnThreads())
     assert f"changed:  m {said.partition(' has')[0]}" in look.text and "nothing is changed" not in look.text
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.state.tree import Tree
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.frame.tool_search import TOOL_SEARCH, Searchable, ranked, words
@@ -33,7 +33,7 @@ class Board:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("look", "Looks.", {"type": "object"}, group="mcp"), *BOARD)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         return Output(f"did {call.name}")
 
 
@@ -68,8 +68,10 @@ def test_search_is_there_only_where_something_is_deferred() -> None:
     assert Searchable(Board()).specs()[-1].name == TOOL_SEARCH
 
 
-def agent(model: ScriptedModel) -> Agent:
-    return Agent(AgentDefinition(name="master", description="d", prompt="p"), model=model, tools=Searchable(Board()))
+def agent(model: ScriptedModel) -> AgentRuntime:
+    return AgentRuntime(
+        AgentDefinition(name="master", description="d", prompt="p"), model=model, tools=Searchable(Board())
+    )
 
 
 SEARCH = Line(calls=(call(TOOL_SEARCH, query="mail"),))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drone.access import web_tools
-from drone.egress.http1 import Head
+from drone.egress.http1 import MessageHead
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.git.program import Git
@@ -39,7 +39,7 @@ async def test_what_a_page_says_is_marked_as_the_words_of_strangers() -> None:
 async def test_plain_text_and_json_come_as_they_are(coding: str) -> None:
     text = '{"a": "ü"}'.encode()
 
-    def answer(head: Head, body: bytes) -> bytes:
+    def answer(head: MessageHead, body: bytes) -> bytes:
         packed = gzip.compress(text) if coding == "gzip" else text
         return page(packed, "application/problem+json", f"Content-Encoding: {coding}")
 
@@ -48,7 +48,7 @@ async def test_plain_text_and_json_come_as_they_are(coding: str) -> None:
 
 
 async def test_a_redirect_is_followed_to_where_it_may_lead() -> None:
-    def answer(head: Head, body: bytes) -> bytes:
+    def answer(head: MessageHead, body: bytes) -> bytes:
         if head.start_line[1] == b"/":
             return page(b"", "text/html", "Location: //x.b.test/new", "Set-Cookie: a=b", status="302 Found")
         return page(b"here", "text/plain")
@@ -118,7 +118,7 @@ HITS = [{"title": "A  title", "url": "https://a.test/", "content": "some\nwords"
 LISTED = "1. A title\n   https://a.test/\n   some words\n2. \n   https://b/\n   "
 
 
-def searching(head: Head, body: bytes) -> bytes:
+def searching(head: MessageHead, body: bytes) -> bytes:
     hits = [{**one, "description": one.get("content")} for one in HITS]
     said = {"web": {"results": hits}} if head.all_of(b"x-subscription-token") else {"results": HITS}
     return page(json.dumps(said).encode(), "application/json")

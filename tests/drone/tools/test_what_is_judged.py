@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
 from drone.checkpoints.diff import judged_diff, on_one_line
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.patch import parsed
@@ -46,7 +46,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> FunctionTools:
 
 async def shown(tools: FunctionTools, arguments: Mapping[str, Any]) -> str | None:
     """The preview of a command as people read it; None where the call is refused."""
-    found = await preview_of(tools, Call("c", "run_shell", arguments, WHO))
+    found = await preview_of(tools, StartedCall("c", "run_shell", arguments, WHO))
     if isinstance(found, Preview):
         return escape_invisible(found.text)
     assert isinstance(found, Output) and found.is_error
@@ -81,7 +81,7 @@ async def test_a_command_is_read_off_its_preview_or_is_refused(shell: FunctionTo
 
 @pytest.mark.parametrize("control", ["\x1b", "\x07", "\x9b", "\r", "\x00", "\x08", "\x7f", "\x85"])
 async def test_a_command_with_a_control_is_refused_before_anybody_is_asked(shell: FunctionTools, control: str) -> None:
-    found = await preview_of(shell, Call("c", "run_shell", {"command": f"echo ok{control}; touch x"}, WHO))
+    found = await preview_of(shell, StartedCall("c", "run_shell", {"command": f"echo ok{control}; touch x"}, WHO))
     assert isinstance(found, Output) and found.is_error and f"U+{ord(control):04X}" in found.content
     assert control not in found.content
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.tool import FunctionTools, tool
 from drone.tools.frame.wrappers import Only, Timed
 from mcc.contracts.journal import Outcome
@@ -27,7 +27,7 @@ class Recording:
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(ToolSpec(name, "", {}, seconds=self._seconds) for name in ("read", "write", "wait"))
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         self.called.append(call.name)
         if call.name == "wait":
             try:
@@ -137,7 +137,7 @@ async def test_who_cancels_a_call_does_not_wait_for_ever_for_one_that_does_not_s
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
 async def test_what_a_timed_call_raises_reaches_whoever_called_and_nobody_else(error: BaseException, use: Use) -> None:
     class Raising(Recording):
-        async def call(self, call: Call) -> Output:
+        async def call(self, call: StartedCall) -> Output:
             raise error
 
     with pytest.raises(type(error)):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, Endpoint
@@ -26,7 +26,7 @@ class Scene:
     tools: FunctionTools
 
     async def call(self, name: str, **arguments: object) -> Output:
-        return await self.tools.call(Call("c1", name, arguments, ORIGIN))
+        return await self.tools.call(StartedCall("c1", name, arguments, ORIGIN))
 
     async def fetch(self, url: str) -> Output:
         return await self.call("web_fetch", url=url)

@@ -6,7 +6,7 @@ from threading import Event
 
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.places.paths import Workspace
@@ -47,7 +47,7 @@ class WritingBench:
 
     async def use(self, name: str, /, **arguments: object) -> Output:
         self.calls += 1
-        return await self.tools.call(Call(f"call-{self.calls}", name, arguments, ORIGIN, self.turn))
+        return await self.tools.call(StartedCall(f"call-{self.calls}", name, arguments, ORIGIN, self.turn))
 
     async def rerun(self, name: str, /, **arguments: object) -> Output:
         """The last call, run by a drone that took the order over."""
@@ -56,7 +56,7 @@ class WritingBench:
         return await self.use(name, **arguments)
 
     async def preview(self, name: str, /, **arguments: object) -> Preview | Output | None:
-        return await preview_of(self.tools, Call("preview", name, arguments, ORIGIN, self.turn))
+        return await preview_of(self.tools, StartedCall("preview", name, arguments, ORIGIN, self.turn))
 
     def interrupted(self, *paths: str) -> None:
         """The next call began, and its drone died right after making the checkpoint."""

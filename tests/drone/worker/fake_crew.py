@@ -12,7 +12,7 @@ from typing import NoReturn
 from drone.agent.ports.journal import Journal, TextDelta
 from drone.crew import Crew
 from drone.definitions import Definitions
-from drone.mcp_servers.server_state import Pins, Tokens
+from drone.mcp_servers.server_state import OAuthTokenStore, Pins
 from drone.mcp_servers.servers import McpServers
 from drone.order_context import OrderContext, Seen
 from drone.sandbox.custody import Custody
@@ -25,10 +25,10 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
-from mcc.definitions.scopes import Agents
+from mcc.definitions.scopes import UsableAgents
 from mcc.documents.functions import Functions
 
 
@@ -59,7 +59,7 @@ class FakeCrew(Crew):
         self.functions: Functions = {}
         self.servers = no_servers()
 
-    def share(self, pins: Pins, tokens: Tokens) -> None:
+    def share(self, pins: Pins, tokens: OAuthTokenStore) -> None:
         """Ignored: this crew uses no MCP server."""
 
     def orders_with_worktrees(self) -> list[str]:
@@ -68,7 +68,7 @@ class FakeCrew(Crew):
     async def clear_up(self, order_id: str) -> int:
         return 0
 
-    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+    async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         assert context.router is not None
         journal, origin = context.journal, Origin(record_id=root_record_id(order.id), agent=order.agent)
         if context.router.tree.root is None:
@@ -79,11 +79,16 @@ class FakeCrew(Crew):
         self.began.set()
         await self._obey(order.prompt)
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
-        return Outcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
+        return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
-    ) -> Outcome:
+        self,
+        order: WorkOrder,
+        workspace: Workspace,
+        journal: Journal,
+        outcome: OrderOutcome,
+        git_facts: Sequence[Fact] = (),
+    ) -> OrderOutcome:
         return outcome
 
     async def _obey(self, prompt: str) -> None:
@@ -124,7 +129,7 @@ class FakeCrew(Crew):
         return order.prompt.startswith("write")
 
     def seen_in(self, workspace: Workspace) -> Seen:
-        return Seen(Definitions(Agents()), None)
+        return Seen(Definitions(UsableAgents()), None)
 
     async def close(self) -> None:
         pass

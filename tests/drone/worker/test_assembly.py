@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from drone.settings import Settings
-from drone.worker.drone import CannotStart, Drone
+from drone.worker.drone import DroneCannotStart, DroneProcess
 from mcc.contracts.drones import AS_ROOT, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
@@ -52,7 +52,7 @@ class Staffed:
     def __init__(self, given: Settings, store: Store | None = None) -> None:
         self.store = store or temporary_store()
         self.ended = threading.Event()
-        self.drone = Drone(given, self.store, FakeCrew, wedged=self.ended.set)
+        self.drone = DroneProcess(given, self.store, FakeCrew, wedged=self.ended.set)
 
     def __enter__(self) -> "Staffed":
         self.drone.start()
@@ -81,7 +81,7 @@ def test_a_drone_that_runs_as_root_says_so_once_when_it_starts(
     tmp_path: Path, crew: type[FakeCrew], warnings: int
 ) -> None:
     with capture_logs() as lines:
-        drone = Drone(settings(tmp_path), temporary_store(), crew, wedged=lambda: None)
+        drone = DroneProcess(settings(tmp_path), temporary_store(), crew, wedged=lambda: None)
         drone.start()
         drone.drain()
         assert drone.drained.wait(10)
@@ -184,8 +184,8 @@ def test_an_unreachable_database_is_reported_in_a_sentence(tmp_path: Path) -> No
         def schema_problem(self) -> str | None:
             raise StoreUnavailable("no such host")
 
-    with pytest.raises(CannotStart, match="cannot be reached: no such host"):
-        Drone(settings(tmp_path, database_wait_seconds=0), Away(**vars(temporary_store())), FakeCrew).start()
+    with pytest.raises(DroneCannotStart, match="cannot be reached: no such host"):
+        DroneProcess(settings(tmp_path, database_wait_seconds=0), Away(**vars(temporary_store())), FakeCrew).start()
 
 
 def test_an_old_schema_is_reported_in_a_sentence(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_an_old_schema_is_reported_in_a_sentence(tmp_path: Path) -> None:
         def schema_problem(self) -> str | None:
             return "the database has schema 1, this version needs 2: run `mcc db upgrade`"
 
-    with pytest.raises(CannotStart, match="mcc db upgrade"):
-        Drone(settings(tmp_path), Old(**vars(temporary_store())), FakeCrew).start()
+    with pytest.raises(DroneCannotStart, match="mcc db upgrade"):
+        DroneProcess(settings(tmp_path), Old(**vars(temporary_store())), FakeCrew).start()
 
 
 def test_a_turn_that_raises_system_exit_fails_alone(tmp_path: Path) -> None:

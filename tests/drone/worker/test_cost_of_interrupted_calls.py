@@ -10,10 +10,10 @@ from drone.agent.state.tree import Tree
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.dialects.anthropic import anthropic_model
-from drone.models.prices import Price
-from drone.models.remote import Endpoint
+from drone.models.prices import TokenPrices
+from drone.models.remote import ModelEndpoint
 from drone.models.retry import Fallback, Retrying, RetryPolicy
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.settings import Settings
 from drone.worker.executions import Stop
 from mcc.contracts.order import WorkOrder
@@ -61,8 +61,8 @@ def stream(body: Endless | bytes) -> httpx.Response:
 
 
 def asked(*answers: httpx.Response) -> Any:
-    endpoint = Endpoint("a/m", "m", "https://models.test", key="k" * 12, price=Price(2.0, 10.0))
-    return anthropic_model(endpoint, Wire(Provider(*answers)))
+    endpoint = ModelEndpoint("a/m", "m", "https://models.test", key="k" * 12, price=TokenPrices(2.0, 10.0))
+    return anthropic_model(endpoint, ModelWire(Provider(*answers)))
 
 
 def drone_with(model: Any) -> Bench:

@@ -15,7 +15,7 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Appended, Batch
 from mcc.store.store import Store
-from mcc.store.work.journal import Journal
+from mcc.store.work.journal import JournalStore
 from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import started
@@ -33,7 +33,7 @@ def step(text: str) -> AgentStep:
     return AgentStep(name="note", message=text)
 
 
-class Recorded(Journal):
+class Recorded(JournalStore):
     """Records each group. Gives the prepared `answers` instead of committing, raising those that are exceptions."""
 
     def __init__(self, database: Database) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from drone.agent.ports.journal import Fenced
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS
 from drone.worker.loop import AsyncStore
@@ -43,7 +43,7 @@ class Agent:
 
     async def uses(self, tool: str, /, *, again: str | None = None, **arguments: Any) -> Output:
         self.calls.append(again or fresh_id())
-        return await self.tools.call(Call(self.calls[-1], tool, arguments, self.origin))
+        return await self.tools.call(StartedCall(self.calls[-1], tool, arguments, self.origin))
 
     async def says(self, tool: str, /, **arguments: Any) -> str:
         output = await self.uses(tool, **arguments)
@@ -181,7 +181,7 @@ async def test_a_drone_that_lost_the_order_writes_no_note(office: Office) -> Non
 
 async def test_without_a_service_there_are_no_notes() -> None:
     tools = FunctionTools(NOTE_TOOLS)
-    output = await tools.call(Call(fresh_id(), "memory_list", {}, Origin()))
+    output = await tools.call(StartedCall(fresh_id(), "memory_list", {}, Origin()))
     assert output.is_error and output.outcome is Outcome.ERROR and "an order of a service" in output.content
 
 

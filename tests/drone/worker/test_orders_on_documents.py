@@ -22,7 +22,7 @@ from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import SetMetadata, commands_of
 from mcc.store.store import Store
 from tests.drone.generation.world import Node, Play, course, diligent, played
@@ -162,7 +162,7 @@ async def test_entries_queued_before_a_change_are_numbered_before_it_and_a_refus
             journal.write(origin, AgentStep(name="note", message="after")),
             return_exceptions=True,
         )
-        assert isinstance(answers[2], Refused)
+        assert isinstance(answers[2], DispatchRefused)
         assert press.kinds(order.id)[2:] == ["agent.step", "document.changed", "agent.step", "agent.step"]
         assert (answers[1], answers[3], journal.last_seq) == (5, 6, 6)
         assert [hint.seq for hint in press.publisher.hints][-1] == 6

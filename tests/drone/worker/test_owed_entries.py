@@ -10,12 +10,12 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStep, WorkspaceCheckpointed
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.database.errors import BadEntry, StoreError, StoreUnavailable
-from mcc.store.rows.values import Ended, Ending
+from mcc.store.rows.values import EndedOrder, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew, started
 
@@ -30,7 +30,7 @@ class Owing(FakeCrew):
         self.checkpointed = checkpointed
         self.text = text
 
-    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+    async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         journal, router = context.journal, context.router
         assert router is not None
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
@@ -42,7 +42,7 @@ class Owing(FakeCrew):
         if self.text:
             await journal.keep(self.text)
         journal.defer(origin, SPENT, AgentFinished(status=RecordStatus.COMPLETED, answer="said"))
-        return Outcome(status=OrderStatus.SUCCEEDED, answer="said")
+        return OrderOutcome(status=OrderStatus.SUCCEEDED, answer="said")
 
 
 class Watched:
@@ -56,7 +56,7 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self._claims, name)
 
-    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
         self.endings += endings
         if self._first:
             answer = self._first.pop(0)()

@@ -11,7 +11,7 @@ from drone.agent.control.idle_watch import Block
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Ask, AskLater
 from drone.agent.state.tree import Tree
-from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.scripted import Line, Said, call
 from drone.worker.ending import CONTROLLED_MEANWHILE
 from mcc.contracts.control import ControlKind
@@ -325,7 +325,7 @@ class Asking:
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec("ask", "Ask.", {"type": "object", "properties": {}}, resumable=True),)
 
-    async def call(self, call: Call) -> Output:
+    async def call(self, call: StartedCall) -> Output:
         assert call.turn is not None
         async with call.turn.blocked(call.call_id, call.origin.record_id, self._block):
             await self.answered.wait()

@@ -9,7 +9,7 @@ from celery import Celery
 from kombu import Consumer, Producer, Queue
 
 from drone.worker.components import _public_stats
-from drone.worker.redis_transport import RECONNECTING, BrokerConnection, Messaging, QoS
+from drone.worker.redis_transport import RECONNECTING, QoS, WorkerConnection, WorkerMessaging
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 from mcc.dispatch.broker import celery_url
 from tests.drone.worker.real_redis import RealRedis
@@ -20,7 +20,7 @@ class Enough(Exception):
 
 
 class CountingApp(Celery):  # type: ignore[misc]
-    amqp_cls = Messaging
+    amqp_cls = WorkerMessaging
     refused = 0
 
     def message_refused(self) -> None:
@@ -43,7 +43,7 @@ def test_an_unreachable_broker_is_tried_again_every_two_seconds_at_most() -> Non
         pauses.append(pause)
         raise Enough
 
-    with pytest.raises(Enough), BrokerConnection("redis://127.0.0.1:1/0") as connection:
+    with pytest.raises(Enough), WorkerConnection("redis://127.0.0.1:1/0") as connection:
         connection.ensure_connection(told, None, interval_start=20)
     assert pauses == [RECONNECTING["interval_start"]]
     assert RECONNECTING["interval_max"] <= 2
@@ -65,7 +65,7 @@ def test_messages_that_cannot_be_returned_are_dropped_and_end_no_worker() -> Non
 
 
 def test_short_commands_share_one_client_until_the_connection_pool_is_replaced(real_redis: RealRedis) -> None:
-    with BrokerConnection(celery_url(real_redis.url)) as connection:
+    with WorkerConnection(celery_url(real_redis.url)) as connection:
         channel = connection.channel()
         with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
             assert first is second
@@ -81,7 +81,7 @@ def test_an_unacknowledged_message_is_kept_only_in_the_process_and_returned_at_i
 ) -> None:
     heard: list[Any] = []
     queue = Queue("kept", routing_key="kept")
-    with BrokerConnection(celery_url(real_redis.url)) as connection, redis.Redis.from_url(real_redis.url) as client:
+    with WorkerConnection(celery_url(real_redis.url)) as connection, redis.Redis.from_url(real_redis.url) as client:
         Producer(connection).publish("first", routing_key="kept", declare=[queue])
         Producer(connection).publish("second", routing_key="kept")
         channel = connection.channel()

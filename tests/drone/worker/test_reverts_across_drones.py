@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from threading import Event
 
-from drone.agent.turns.toolset import Call
+from drone.agent.turns.toolset import StartedCall
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.recording import CallCheckpoints
 from drone.order_context import OrderContext
@@ -16,7 +16,7 @@ from drone.worker.workspaces import Workspaces, WorkspaceTimes
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.order import OrderKind, Outcome, WorkOrder
+from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.redaction import Redactor
 from mcc.store.store import Store
@@ -36,7 +36,7 @@ class KeepingCrew(FakeCrew):
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return True
 
-    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+    async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         workspace = context.workspace
         assert workspace is not None
         turn = context.turn(order, self.pools.of(order.id), Redactor())
@@ -45,7 +45,7 @@ class KeepingCrew(FakeCrew):
         who = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if turn.tree.root is None:
             await turn.journal.write(who, started(order.prompt))
-        call = Call(f"call of {self.name}", "write", {}, who, turn)
+        call = StartedCall(f"call of {self.name}", "write", {}, who, turn)
         taken = CallCheckpoints(self.checkpoints.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
         await turn.journal.confirm_held()
@@ -54,7 +54,7 @@ class KeepingCrew(FakeCrew):
         self.began.set()
         if order.prompt == f"until {self.name}":
             await asyncio.Event().wait()
-        return Outcome(status=OrderStatus.SUCCEEDED, answer=self.name)
+        return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=self.name)
 
 
 class Clock:

@@ -18,13 +18,13 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentFinished, AgentStep
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.dispatch.broker import RedisAt
 from mcc.store.database.errors import StoreError, StoreUnavailable
-from mcc.store.rows.values import Ended, Ending
+from mcc.store.rows.values import EndedOrder, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
 
@@ -314,7 +314,7 @@ class Flaky:
     def __getattr__(self, name: str) -> object:
         return getattr(self._claims, name)
 
-    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
         self.endings += endings
         if self.problems:
             raise self.problems.pop(0)
@@ -339,7 +339,7 @@ async def test_outcome_and_last_entry_of_an_ending_agree() -> None:
         await bench.runner.work(order.id)
         (ending,) = flaky.endings
         last = ending.drafts[-1].data
-        assert isinstance(last, OrderFinished) and isinstance(ending.outcome, Outcome)
+        assert isinstance(last, OrderFinished) and isinstance(ending.outcome, OrderOutcome)
         assert (last.status, last.detail, last.usage) == (ending.outcome.status, None, ending.outcome.usage)
 
 
@@ -441,7 +441,7 @@ async def test_an_order_that_can_only_wait_is_parked_at_once() -> None:
     class Asking(FakeCrew):
         """A generation whose outline waits for a person."""
 
-        async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
             raise OrderParked(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
 
     async with Bench(crew=Asking()) as bench:

@@ -17,7 +17,7 @@ from drone.worker.executions import Stop
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.broker import RedisAt
@@ -58,7 +58,7 @@ class TreeCrew(FakeCrew):
         super().__init__()
         self._tree = tree
 
-    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+    async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         self._tree.turn = Turn.begun(context.journal, Budget(Limits()), context.router)
         task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))

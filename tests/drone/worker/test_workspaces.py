@@ -21,8 +21,8 @@ from drone.threads import Pools, Threads
 from drone.worker.entering import BUSY
 from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth
-from drone.worker.site import Site, Verdict, sight_of, verdict
-from drone.worker.workspaces import TAKEN_BACK, UNREAD, Plan, Workspaces, WorkspaceTimes
+from drone.worker.site import Site, SiteVerdict, sight_of, verdict
+from drone.worker.workspaces import TAKEN_BACK, UNREAD, ClaimPlan, Workspaces, WorkspaceTimes
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
@@ -91,23 +91,23 @@ def locks(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("exists", "covered", "begun", "others", "expected"),
     [
-        (True, True, False, [], Verdict.HERE),
-        (True, True, True, ["elsewhere"], Verdict.HERE),
-        (False, True, False, [], Verdict.INVALID),
-        (True, False, False, [], Verdict.INVALID),
-        (False, False, False, [], Verdict.INVALID),
-        (False, True, True, [], Verdict.NOBODY),
-        (True, False, True, [], Verdict.NOBODY),
-        (False, True, False, ["elsewhere"], Verdict.PERHAPS),
-        (True, False, True, ["elsewhere"], Verdict.PERHAPS),
-        (True, False, False, [HERE], Verdict.ELSEWHERE),
-        (True, False, False, ["elsewhere", HERE], Verdict.ELSEWHERE),
-        (False, True, False, [HERE], Verdict.INVALID),
-        (False, True, True, [HERE], Verdict.NOBODY),
+        (True, True, False, [], SiteVerdict.HERE),
+        (True, True, True, ["elsewhere"], SiteVerdict.HERE),
+        (False, True, False, [], SiteVerdict.INVALID),
+        (True, False, False, [], SiteVerdict.INVALID),
+        (False, False, False, [], SiteVerdict.INVALID),
+        (False, True, True, [], SiteVerdict.NOBODY),
+        (True, False, True, [], SiteVerdict.NOBODY),
+        (False, True, False, ["elsewhere"], SiteVerdict.PERHAPS),
+        (True, False, True, ["elsewhere"], SiteVerdict.PERHAPS),
+        (True, False, False, [HERE], SiteVerdict.ELSEWHERE),
+        (True, False, False, ["elsewhere", HERE], SiteVerdict.ELSEWHERE),
+        (False, True, False, [HERE], SiteVerdict.INVALID),
+        (False, True, True, [HERE], SiteVerdict.NOBODY),
     ],
 )
 def test_what_a_drone_does_depends_on_what_it_and_the_others_see(
-    tmp_path: Path, exists: bool, covered: bool, begun: bool, others: list[str], expected: Verdict
+    tmp_path: Path, exists: bool, covered: bool, begun: bool, others: list[str], expected: SiteVerdict
 ) -> None:
     place = tmp_path / "place"
     if exists:
@@ -405,7 +405,7 @@ async def test_orders_under_other_roots_go_on_while_a_root_does_not_answer(mount
 
 
 async def test_waiting_orders_of_other_roots_are_requeued_beside_a_root_that_does_not_answer(mounted: Mounted) -> None:
-    eyes, plan = mounted.eyes(), Plan(waits="It waits")
+    eyes, plan = mounted.eyes(), ClaimPlan(waits="It waits")
     for order in (*mounted.hung, mounted.well):
         await eyes.park(mounted.bench.claim(order), plan, drone="d1")
     await mounted.hang()
@@ -507,7 +507,7 @@ async def test_a_workspace_that_must_not_be_opened_is_refused_although_another_d
     sight = sight_of(str(place), roots)
     assert sight.refused and "inside MCC's own data" in str(sight.problem)
     found = verdict(sight, begun=begun, host=HERE, others=[another(place.parent, HERE)])
-    assert found is (Verdict.NOBODY if begun else Verdict.INVALID)
+    assert found is (SiteVerdict.NOBODY if begun else SiteVerdict.INVALID)
 
 
 async def test_an_order_ends_with_the_reason_why_its_workspace_cannot_be_opened(place: Path, locks: Path) -> None:

@@ -31,7 +31,7 @@ from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected
 from drone.tools.frame.jobs import Jobs
-from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.notes_port import NotesPort
 from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from drone.worker.app import work
 from mcc.contracts.fence import unfenced
@@ -75,7 +75,7 @@ class SleepyToolbox(Toolbox):
         workspace: Workspace | Path | None,
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
-        notes: Notes | None = None,
+        notes: NotesPort | None = None,
         jobs: Jobs | None = None,
     ) -> ToolSet:
         sandbox = self.git.sandbox

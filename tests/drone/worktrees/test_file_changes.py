@@ -6,7 +6,7 @@ import pytest
 
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.protected import Protected
-from drone.worktrees.file_changes import Change, apply_changes
+from drone.worktrees.file_changes import FileChange, apply_changes
 
 LFS = "*.bin filter=lfs diff=lfs merge=lfs\n"
 
@@ -18,7 +18,7 @@ def merged(tmp_path: Path, files: dict[str, str], here: dict[str, str]) -> list[
             (tmp_path / place / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / place / path).write_text(text)
         (tmp_path / place).mkdir(exist_ok=True)
-    changes = [Change(path, "M" if path in here else "A", "100644", "100644") for path in files]
+    changes = [FileChange(path, "M" if path in here else "A", "100644", "100644") for path in files]
     return apply_changes(Workspace(tmp_path / "here"), Workspace(tmp_path / "staged"), changes, Protected())
 
 

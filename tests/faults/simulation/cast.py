@@ -28,7 +28,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import SandboxState
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
-from mcc.definitions.scopes import Agents
+from mcc.definitions.scopes import UsableAgents
 from tests.faults.script import (
     AUDITOR,
     IDEM,
@@ -177,7 +177,7 @@ def definitions() -> Definitions:
         AgentDefinition(name=WORKER, description="Answers in text.", prompt=prompt, tools=_WRITING, result="text"),
         AgentDefinition(name=AUDITOR, description="ToolCalls in a report.", prompt=prompt, tools=_WRITING),
     )
-    return Definitions(Agents({agent.name: agent for agent in agents}), {**TOOL_GROUPS, "ledger": _LEDGER})
+    return Definitions(UsableAgents({agent.name: agent for agent in agents}), {**TOOL_GROUPS, "ledger": _LEDGER})
 
 
 @cache

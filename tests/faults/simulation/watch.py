@@ -14,7 +14,7 @@ from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.store.database.errors import StoreError
 from mcc.store.rows.texts import parsed
-from mcc.store.rows.values import Appended, Batch, Ended, Swept
+from mcc.store.rows.values import Appended, Batch, EndedOrder, Swept
 from mcc.store.store import Store
 from tests.faults.invariants.evidence import Effect, Entry, ModelCall, Violation
 from tests.faults.invariants.orders import RELEASES
@@ -88,7 +88,7 @@ class Watch:
                         self._asked_for(asked.order_id, refused=claimed is None)
             case "claims", "finish_together":
                 for ending, ended in zip(args[0], answer, strict=True):
-                    if isinstance(ended, Ended):
+                    if isinstance(ended, EndedOrder):
                         self.look(ending.order_id, ending.epoch)
             case "claims", "park":
                 self.look(args[0].order_id, args[0].epoch)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcc.addresses import Endpoint, HostList, Refused, endpoint_of, host_of, services_in, url_of
+from mcc.addresses import AddressRefused, Endpoint, HostList, endpoint_of, host_of, services_in, url_of
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_host_has_one_spelling(written: str, meant: str) -> None:
     ],
 )
 def test_what_is_no_host_is_refused(written: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         host_of(written)
 
 
@@ -43,7 +43,7 @@ def test_an_endpoint_is_a_host_and_a_port(written: str, meant: Endpoint) -> None
 
 @pytest.mark.parametrize("written", ["a.de", "a.de:", "a.de:0", "a.de:65536", "a.de:http", "a.de:٤٤", "a.de:-1"])
 def test_an_endpoint_needs_a_port_that_there_is(written: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         endpoint_of(written)
 
 
@@ -74,7 +74,7 @@ def test_a_list_covers_what_it_names(entry: str, covered: list[str], not_covered
 
 @pytest.mark.parametrize("entry", ["*.10.0.0.1", "**", "a.*.de", "https://a.de", "*.", "a.de:*", "*:x"])
 def test_a_list_refuses_what_it_would_not_understand(entry: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         HostList([entry])
 
 

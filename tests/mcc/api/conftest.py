@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mcc.api.app import RedisAccess, build_app
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
@@ -24,15 +24,15 @@ def store() -> Iterator[Store]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path / "data", workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
+def settings(tmp_path: Path) -> ServiceSettings:
+    return ServiceSettings(data_dir=tmp_path / "data", workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
 
 
 @pytest.fixture(scope="session")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The OpenAPI document. It takes a second to build and is the same for every store."""
     opened = temporary_store()
-    yield build_app(Settings(data_dir=tmp_path_factory.mktemp("described")), opened, token="").openapi()
+    yield build_app(ServiceSettings(data_dir=tmp_path_factory.mktemp("described")), opened, token="").openapi()
     opened.close()
 
 
@@ -64,7 +64,7 @@ def nudges() -> RecordedNudges:
 
 
 @pytest.fixture
-async def api(store: Store, settings: Settings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
+async def api(store: Store, settings: ServiceSettings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this event loop; paths begin with /."""
     app = build_app(settings, store, token=TOKEN, redis=RedisAccess(nudger=nudges))
     async with (

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mcc.api.catalogue import Catalogue, UnknownBlueprint
+from mcc.api.catalogue import Catalogue, UnlistedBlueprint
 from mcc.documents.blueprint import Blueprint
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from tests.mcc.api.test_answers_as_described import check
 from tests.mcc.api.test_orders_over_http import is_problem
 from tests.mcc.cli.test_blueprints import RIGHT, WRONG
@@ -19,14 +19,14 @@ POND = Blueprint.parse(RIGHT)
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceSettings:
     """Settings of an operator with two blueprint files, one of them invalid."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "mcc" / "blueprints"
     folder.mkdir(parents=True)
     (folder / "pond.yaml").write_text(RIGHT)
     (folder / "lake.yaml").write_text(WRONG)
-    return Settings(data_dir=tmp_path / "data")
+    return ServiceSettings(data_dir=tmp_path / "data")
 
 
 async def test_those_that_can_be_used_are_listed(api: httpx.AsyncClient, document: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     file.write_text(RIGHT.replace("A pond with ducks.", "A pond with swans."))
     assert catalogue.find("pond").blueprint.spec.description == "A pond with swans."
     file.unlink()
-    with pytest.raises(UnknownBlueprint):
+    with pytest.raises(UnlistedBlueprint):
         catalogue.find("pond")
 
 

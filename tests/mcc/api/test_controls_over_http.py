@@ -9,7 +9,7 @@ import pytest
 from mcc.api.app import RedisAccess, build_app
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint, Wake
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
@@ -151,7 +151,7 @@ class RecordedPublisher:
 
 async def test_the_drone_that_runs_the_order_is_woken_and_no_other(tmp_path: Path) -> None:
     store, publisher = temporary_store(), RecordedPublisher()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with (
@@ -172,7 +172,7 @@ async def test_the_drone_that_runs_the_order_is_woken_and_no_other(tmp_path: Pat
 
 async def test_an_interrupting_order_wakes_the_drone_of_the_interrupted_one(tmp_path: Path) -> None:
     store, publisher = temporary_store(), RecordedPublisher()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with (

@@ -11,7 +11,7 @@ from mcc.api.app import build_app
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, DroneCounters, Registration
 from mcc.contracts.order import NewOrder
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
@@ -44,7 +44,7 @@ async def test_a_session_that_does_not_exist_is_not_found(api: httpx.AsyncClient
 async def test_drones_are_shown_with_their_slots_and_status(tmp_path: Path) -> None:
     clock = FakeClock()
     store = temporary_store(clock)
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
@@ -122,7 +122,7 @@ class AwayStore(Store):
 async def test_a_service_without_its_database_is_alive_and_not_ready(
     tmp_path: Path, store: Store, kind: type[Store], words: str
 ) -> None:
-    app = build_app(Settings(data_dir=tmp_path), kind(**vars(store)), token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), kind(**vars(store)), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as api:
         ready = await api.get("/readyz")
         assert (ready.status_code, (await api.get("/healthz")).status_code) == (503, 200)
@@ -145,7 +145,7 @@ async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: Sto
 async def test_the_figure_of_refused_messages_is_that_of_the_live_drones(tmp_path: Path) -> None:
     clock = FakeClock()
     store = temporary_store(clock)
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:

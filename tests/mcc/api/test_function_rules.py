@@ -12,8 +12,8 @@ from mcc.contracts.shape import now
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
 from mcc.documents.commands import commands_of
-from mcc.documents.functions import NodeView
-from mcc.documents.node import Verdict
+from mcc.documents.functions import ReadOnlyNode
+from mcc.documents.node import RuleVerdict
 from mcc.store.store import Store
 from tests.mcc.api.test_documents_over_http import COURSE, LESSON
 
@@ -27,7 +27,7 @@ async def make(store: Store) -> AsyncIterator[Make]:
     """Make rules with one function, by default named `titles_differ`."""
     made: list[FunctionRules] = []
 
-    def rules(function: Callable[[NodeView], object], *, name: str = "titles_differ", **more: Any) -> FunctionRules:
+    def rules(function: Callable[[ReadOnlyNode], object], *, name: str = "titles_differ", **more: Any) -> FunctionRules:
         made.append(FunctionRules(store, {name: function}, **more))
         return made[-1]
 
@@ -48,12 +48,12 @@ async def do(store: Store, rules: FunctionRules, document_id: str, *given: dict[
     return store.documents.dispatch(document_id, commands, PERSON).version, left
 
 
-def verdict(store: Store, document_id: str) -> Verdict:
+def verdict(store: Store, document_id: str) -> RuleVerdict:
     root = store.documents.state(document_id).root
     return next(one for one in root.verdicts if one.kind == "function")
 
 
-def one_lesson(node: NodeView) -> object:
+def one_lesson(node: ReadOnlyNode) -> object:
     return None if len(node.children) == 1 else f"There are {len(node.children)} lessons."
 
 
@@ -84,7 +84,7 @@ async def test_a_slow_function_is_heard_later_and_keeps_nobody_waiting(
 ) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
-    def slow(node: NodeView) -> object:
+    def slow(node: ReadOnlyNode) -> object:
         asked.set()
         go_on.wait(30)
         return "It is slow."
@@ -104,7 +104,7 @@ async def test_what_a_function_says_of_a_node_that_changed_meanwhile_is_not_kept
 ) -> None:
     title = {"command": "set_value", "node": "/", "values": {"title": "Another title"}}
 
-    def meanwhile(node: NodeView) -> object:
+    def meanwhile(node: ReadOnlyNode) -> object:
         store.documents.dispatch(document_id, commands_of(title), PERSON)
         return None
 

@@ -14,7 +14,7 @@ from mcc.api.app import build_app
 from mcc.api.guard import MAX_BODY_BYTES, Door, nested_deeper_than, read_body
 from mcc.api.problems import Refusal
 from mcc.api.serve import BoundedConnection
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
@@ -58,7 +58,7 @@ async def test_a_guesser_is_slowed_down_and_the_operator_is_not(api: httpx.Async
 
 
 def test_a_caller_beyond_the_pace_is_asked_to_wait(tmp_path: Path) -> None:
-    door = Door(Settings(data_dir=tmp_path), TOKEN)
+    door = Door(ServiceSettings(data_dir=tmp_path), TOKEN)
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())]
     request = Request({"type": "http", "method": "GET", "path": ORDERS, "query_string": b"", "headers": headers})
     with pytest.raises(Refusal) as refused:
@@ -82,7 +82,7 @@ async def test_loopback_is_answered_by_every_name(api: httpx.AsyncClient, host: 
 
 
 async def test_a_name_that_the_operator_allowed_is_answered(tmp_path: Path) -> None:
-    app = build_app(Settings(data_dir=tmp_path, allowed_hosts=("MCC",)), temporary_store(), token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path, allowed_hosts=("MCC",)), temporary_store(), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://mcc:8420") as client:
         assert (await client.get("/healthz")).status_code == 200
 
@@ -232,7 +232,7 @@ class BrokenStore(Store):
 
 
 async def test_a_bug_is_told_by_an_id_and_never_by_a_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = build_app(Settings(data_dir=tmp_path), BrokenStore(**vars(temporary_store())), token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), BrokenStore(**vars(temporary_store())), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         answer = await client.get("/readyz")
     assert answer.status_code == 500

@@ -12,7 +12,7 @@ from mcc.api.fleet import assignments
 from mcc.contracts.answers import ModelCheck
 from mcc.contracts.drones import Capability, Registration
 from mcc.dispatch.broker import DispatchUnavailable
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN
@@ -37,7 +37,7 @@ class FakeChecks:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, store: Store, redis: RedisAccess) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(settings: ServiceSettings, store: Store, redis: RedisAccess) -> AsyncIterator[httpx.AsyncClient]:
     app = build_app(settings, store, token=TOKEN, redis=redis)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app),
@@ -65,7 +65,7 @@ def test_each_model_is_tried_by_the_first_drone_that_can_ask_it() -> None:
 
 
 async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
-    settings: Settings, store: Store, document: dict[str, Any]
+    settings: ServiceSettings, store: Store, document: dict[str, Any]
 ) -> None:
     one = HandDrone(store, name="one", models=("offline", "fast"))
     checks = FakeChecks()
@@ -79,7 +79,7 @@ async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
     assert checks.asked == [(one.incarnation, ("offline", "fast"))]
 
 
-async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settings, store: Store) -> None:
+async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: ServiceSettings, store: Store) -> None:
     silent, deaf = HandDrone(store, name="silent", models=("a",)), HandDrone(store, name="deaf", models=("b",))
     checks = FakeChecks([silent.incarnation], [deaf.incarnation])
     async with serving(settings, store, access(checks)) as api:
@@ -88,7 +88,7 @@ async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settin
     assert "did not say" in rows[0]["problem"] and rows[1]["problem"] == "It does not listen."
 
 
-async def test_without_a_drone_or_redis_a_sentence_says_so(settings: Settings, store: Store) -> None:
+async def test_without_a_drone_or_redis_a_sentence_says_so(settings: ServiceSettings, store: Store) -> None:
     async with serving(settings, store, access(FakeChecks())) as api:
         alone = await api.post(PATH)
     assert alone.status_code == 503 and "only drones have the keys" in alone.json()["detail"]
@@ -99,7 +99,7 @@ async def test_without_a_drone_or_redis_a_sentence_says_so(settings: Settings, s
 
 
 @pytest.mark.parametrize("names", [["x"] * 51, [""], ["x" * 201], "x"])
-async def test_a_request_for_too_much_is_refused(settings: Settings, store: Store, names: object) -> None:
+async def test_a_request_for_too_much_is_refused(settings: ServiceSettings, store: Store, names: object) -> None:
     HandDrone(store)
     async with serving(settings, store, access(FakeChecks())) as api:
         assert (await api.post(PATH, json={"names": names})).status_code == 422

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, token_file
+from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door, token_file
 
 
 def test_the_first_run_makes_a_token_that_only_its_owner_reads(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "new")
+    settings = ServiceSettings(data_dir=tmp_path / "new")
     token = operator_token(settings)
     assert len(token) >= 43 and operator_token(settings) == token
     file = token_file(settings)
@@ -21,7 +21,7 @@ def test_the_first_run_makes_a_token_that_only_its_owner_reads(tmp_path: Path) -
 
 
 def test_two_that_start_at_once_have_the_same_token(tmp_path: Path) -> None:
-    settings, found = Settings(data_dir=tmp_path), []
+    settings, found = ServiceSettings(data_dir=tmp_path), []
     ready = threading.Barrier(8)
 
     def start() -> None:
@@ -37,9 +37,9 @@ def test_two_that_start_at_once_have_the_same_token(tmp_path: Path) -> None:
 
 
 def test_a_configured_token_is_used_and_nothing_is_written(tmp_path: Path) -> None:
-    assert operator_token(Settings(data_dir=tmp_path, token=SecretStr("t" * 32))) == "t" * 32
+    assert operator_token(ServiceSettings(data_dir=tmp_path, token=SecretStr("t" * 32))) == "t" * 32
     (tmp_path / "own").write_text("f" * 40 + "\n")
-    assert operator_token(Settings(data_dir=tmp_path, token_file=tmp_path / "own")) == "f" * 40
+    assert operator_token(ServiceSettings(data_dir=tmp_path, token_file=tmp_path / "own")) == "f" * 40
     assert [file.name for file in tmp_path.iterdir()] == ["own"]
 
 
@@ -48,21 +48,21 @@ def test_a_token_file_that_cannot_be_used_is_told(tmp_path: Path, content: str |
     if content is not None:
         (tmp_path / "own").write_bytes(content.encode("latin-1"))
     with pytest.raises(BadSettings, match="own"):
-        operator_token(Settings(data_dir=tmp_path, token_file=tmp_path / "own"))
+        operator_token(ServiceSettings(data_dir=tmp_path, token_file=tmp_path / "own"))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "mcc.example", ""])
 def test_listening_to_others_without_a_chosen_token_is_refused(tmp_path: Path, host: str) -> None:
     with pytest.raises((BadSettings, ValueError)) as refused:
-        refuse_open_door(Settings(data_dir=tmp_path, host=host))
+        refuse_open_door(ServiceSettings(data_dir=tmp_path, host=host))
     assert not host or "MCC_TOKEN" in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
 def test_loopback_needs_no_chosen_token(tmp_path: Path, host: str) -> None:
-    refuse_open_door(Settings(data_dir=tmp_path, host=host))
+    refuse_open_door(ServiceSettings(data_dir=tmp_path, host=host))
 
 
 def test_a_chosen_token_opens_the_door(tmp_path: Path) -> None:
-    refuse_open_door(Settings(data_dir=tmp_path, host="0.0.0.0", token=SecretStr("t" * 32)))
-    refuse_open_door(Settings(data_dir=tmp_path, host="0.0.0.0", token_file=tmp_path / "own"))
+    refuse_open_door(ServiceSettings(data_dir=tmp_path, host="0.0.0.0", token=SecretStr("t" * 32)))
+    refuse_open_door(ServiceSettings(data_dir=tmp_path, host="0.0.0.0", token_file=tmp_path / "own"))

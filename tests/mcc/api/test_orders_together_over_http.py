@@ -12,7 +12,7 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.order import MAX_BATCH_ORDERS, WorkOrder
 from mcc.contracts.wire import Hint
 from mcc.dispatch.publisher import Message
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
@@ -157,7 +157,7 @@ class RecordedPublisher:
 
 async def test_drones_are_called_once_for_all_and_viewers_hear_of_each(tmp_path: Path) -> None:
     store, publisher = temporary_store(), RecordedPublisher()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))  # type: ignore[arg-type]
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))  # type: ignore[arg-type]
     transport, headers = httpx.ASGITransport(app=app), {"Authorization": f"Bearer {TOKEN}"}
     drones = [HandDrone(store, name=f"d{number}") for number in range(3)]
     async with (

@@ -10,14 +10,14 @@ from mcc.configuration.places import own_directories, own_files
 from mcc.configuration.running import AddedRoots
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 
 
 @pytest.mark.parametrize("workspace", ["data", "data/run", "data/not/there", "link", "link/run", "work/../data"])
 async def test_a_workspace_in_the_data_directory_is_refused_with_what_to_do(tmp_path: Path, workspace: str) -> None:
     (tmp_path / "data" / "run").mkdir(parents=True)
     (tmp_path / "link").symlink_to("data")
-    settings = Settings(data_dir=tmp_path / "data", workspace_roots=(tmp_path,))
+    settings = ServiceSettings(data_dir=tmp_path / "data", workspace_roots=(tmp_path,))
     with pytest.raises(Unacceptable) as refused:
         checked(NewOrder(prompt="x", workspace=f"{tmp_path}/{workspace}"), settings, (), now())
     assert "inside MCC's own data" in str(refused.value) and "MCC_DATA_DIR" in str(refused.value)
@@ -27,7 +27,7 @@ async def test_a_workspace_in_the_data_directory_is_refused_with_what_to_do(tmp_
 async def test_one_that_contains_it_or_lies_beside_it_is_accepted(tmp_path: Path, workspace: str) -> None:
     for name in ("data", "data-2", "work"):
         (tmp_path / name).mkdir()
-    settings = Settings(data_dir=tmp_path / "data", workspace_roots=(tmp_path,))
+    settings = ServiceSettings(data_dir=tmp_path / "data", workspace_roots=(tmp_path,))
     placed = checked(NewOrder(prompt="x", workspace=f"{tmp_path}/{workspace}"), settings, (), now())
     assert placed.workspace == str(tmp_path / workspace)
 
@@ -57,7 +57,7 @@ def test_own_files_are_those_behind_addresses_of_this_machine(address: str, firs
 
 def test_a_directory_that_was_added_to_the_family_is_a_root_like_others(tmp_path: Path) -> None:
     (tmp_path / "data" / "run").mkdir(parents=True, mode=0o700)
-    settings = Settings(data_dir=tmp_path / "data")
+    settings = ServiceSettings(data_dir=tmp_path / "data")
     new = NewOrder(prompt="x", workspace=str(tmp_path / "work"))
     with pytest.raises(Unacceptable, match="not under an allowed directory"):
         checked(new, settings, (), now())

@@ -15,11 +15,11 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import STATUS_OF
 from mcc.api.streams import Begun, EventStream, TextStream
 from mcc.contracts.order import NewOrder, WorkOrder
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database import errors
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Page, Placed
-from mcc.store.work.orders import Orders, QueueBound
+from mcc.store.work.orders import OrderStore, QueueBound
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
@@ -27,7 +27,7 @@ ORDERS = "/api/v1/orders"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
-class FailingOrders(Orders):
+class FailingOrders(OrderStore):
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreUnavailable("The database is locked.")
 
@@ -36,7 +36,7 @@ async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path)
     store = temporary_store()
     bound = QueueBound(None, store.database.clock)
     store = replace(store, orders=FailingOrders(store.database, bound, store.documents))
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
         answer = await api.post(ORDERS, json={"prompt": "x"})
@@ -63,7 +63,9 @@ class HungNudges:
 
 async def test_a_broker_that_hangs_delays_no_order(tmp_path: Path) -> None:
     nudges = HungNudges()
-    app = build_app(Settings(data_dir=tmp_path), temporary_store(), token=TOKEN, redis=RedisAccess(nudger=nudges))
+    app = build_app(
+        ServiceSettings(data_dir=tmp_path), temporary_store(), token=TOKEN, redis=RedisAccess(nudger=nudges)
+    )
     transport = httpx.ASGITransport(app=app)
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=10) as api,
@@ -84,7 +86,7 @@ def test_every_error_of_the_store_has_its_status() -> None:
     assert ours - elsewhere == set(STATUS_OF), "no request claims an order, and a batch answers for each of its own"
 
 
-class Failing(Orders):
+class Failing(OrderStore):
     """Lists orders until `away` is set."""
 
     away = False

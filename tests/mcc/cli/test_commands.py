@@ -25,7 +25,7 @@ from mcc.client.errors import Unreachable
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import FailureReason, Outcome
+from mcc.contracts.order import FailureReason, OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
@@ -296,7 +296,7 @@ class Worker:
     def __init__(self, store: Store, root: Path) -> None:
         self.store = store
         self.incarnation = fresh_id()
-        self.outcome = Outcome(status=OrderStatus.SUCCEEDED, answer=NASTY)
+        self.outcome = OrderOutcome(status=OrderStatus.SUCCEEDED, answer=NASTY)
         self.idle = threading.Event()
         self._over = threading.Event()
         store.leases.register(
@@ -439,7 +439,7 @@ def test_run_continue_goes_on_with_the_last_session_of_the_workspace(service: Se
 
 def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
     before = service.worker.outcome
-    service.worker.outcome = Outcome(
+    service.worker.outcome = OrderOutcome(
         status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="401: the key is \x1b[1mwrong"
     )
     told = service.mcc("run", "hello")

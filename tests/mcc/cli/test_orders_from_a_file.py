@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
-from mcc.cli.order_file import LINE_BYTES, Line, OrderFile
+from mcc.cli.order_file import LINE_BYTES, OrderFile, OrderLine
 from mcc.contracts.status import OrderStatus
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -18,7 +18,7 @@ from mcc.testing.served import TOKEN, Served
 from tests.mcc.cli.in_process import CliRunner
 
 
-def lines(*texts: str | bytes, run: str = "", **defaults: Any) -> list[Line]:
+def lines(*texts: str | bytes, run: str = "", **defaults: Any) -> list[OrderLine]:
     content = b"\n".join(text.encode() if isinstance(text, str) else text for text in texts)
     return list(OrderFile(BytesIO(content), defaults, run))
 

@@ -9,7 +9,7 @@ from typer.testing import Result
 from mcc.cli.main import app
 from mcc.contracts.order import NewOrder
 from mcc.local.presence import Hold
-from mcc.store.database.errors import Pruned
+from mcc.store.database.errors import JournalPruned
 from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
@@ -38,7 +38,7 @@ def is_readable(data_dir: Path) -> bool:
     (order,) = store.orders.list().items
     try:
         return bool(store.journal.read(order.id))
-    except Pruned:
+    except JournalPruned:
         return False
     finally:
         store.close()

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from mcc.addresses import Refused
-from mcc.configuration.workspaces import GitRemote, Workspaces, git_address
+from mcc.addresses import AddressRefused
+from mcc.configuration.workspaces import GitRemote, WorkspaceSettings, git_address
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from mcc.configuration.workspaces import GitRemote, Workspaces, git_address
     ],
 )
 def test_row_29_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         git_address(address)
 
 
@@ -55,7 +55,7 @@ def test_row_29_what_is_no_address_is_refused(address: str) -> None:
     ],
 )
 def test_a_star_is_one_part_of_a_path(pattern: str, address: str, fits: bool) -> None:
-    allowed = Workspaces(git=(GitRemote(address=pattern),))
+    allowed = WorkspaceSettings(git=(GitRemote(address=pattern),))
     assert (allowed.remote(git_address(address)) is not None) is fits
 
 

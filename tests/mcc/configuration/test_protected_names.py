@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mcc.configuration.protected_names import AS_OF, TABLE, problem_of
-from mcc.settings import BadSettings, Settings, load
+from mcc.settings import BadSettings, ServiceSettings, load
 
 
-def settings(tmp_path: Path, globs: str) -> Settings:
+def settings(tmp_path: Path, globs: str) -> ServiceSettings:
     file = tmp_path / "mcc.toml"
     file.write_text(f"[permission]\nunprotected = {globs}\n")
     return load({"MCC_CONFIG": str(file), "MCC_DATA_DIR": str(tmp_path)}, directory=tmp_path)

@@ -57,13 +57,13 @@ from mcc.contracts.order import (
     NewSession,
     OrderKind,
     OrderOrigin,
+    OrderOutcome,
     Rule,
     Session,
     Verification,
     WhenBusy,
     WorkOrder,
 )
-from mcc.contracts.order import Outcome as OrderOutcome
 from mcc.contracts.order_facts import (
     Forked,
     OrderClaimed,

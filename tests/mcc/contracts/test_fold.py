@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
-from mcc.contracts.fact import Fact, Note
+from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import (
@@ -350,8 +350,8 @@ def test_a_tool_call_keeps_arguments_that_are_no_object() -> None:
     assert ToolCall(call_id="c", name="x", arguments='{"cut off').arguments == '{"cut off'
 
 
-@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, Note)], ids=lambda fact: fact.kind)
-def test_a_note_is_a_step_with_the_words_of_its_fact(fact: Note) -> None:
+@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, NotedFact)], ids=lambda fact: fact.kind)
+def test_a_note_is_a_step_with_the_words_of_its_fact(fact: NotedFact) -> None:
     story = Story()
     story.begin()
     story.tell(story.claim(), fact)

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.carried import Imported
-from mcc.definitions.foreign import Format, format_of, model_of, tool_of
+from mcc.definitions.foreign import ForeignFormat, format_of, model_of, tool_of
 from mcc.definitions.imported import imported
 from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import Layer
@@ -14,7 +14,7 @@ from mcc.permission.layers import Layer
 ALIASES = {"smart": "claude-sonnet-5-5", "fast": "gpt-6.1-mini", "opus": "anything"}
 
 
-def one(format_: Format, front: str, prompt: str = "Look closely.", name: str = "scribe") -> Imported:
+def one(format_: ForeignFormat, front: str, prompt: str = "Look closely.", name: str = "scribe") -> Imported:
     [found] = imported(f"---\n{front}\n---\n{prompt}\n", f"{name}.md", format_, name, ALIASES)
     return found
 
@@ -26,21 +26,21 @@ def said(found: Imported, verdict: str) -> list[tuple[int | None, str]]:
 @pytest.mark.parametrize(
     ("path", "whose"),
     [
-        ("/w/.claude/agents/a.md", Format.CLAUDE),
-        ("/w/.claude/agents/deep/a.md", Format.CLAUDE),
-        ("/home/x/.config/opencode/agent/a.md", Format.OPENCODE),
-        ("/w/.opencode/agents/a.md", Format.OPENCODE),
-        ("/w/opencode.json", Format.OPENCODE),
-        ("/w/.gemini/agents/a.md", Format.GEMINI),
-        ("/w/.github/agents/a.md", Format.COPILOT),
-        ("/w/x/planner.agent.md", Format.COPILOT),
-        ("/w/.github/chatmodes/plan.chatmode.md", Format.COPILOT),
+        ("/w/.claude/agents/a.md", ForeignFormat.CLAUDE),
+        ("/w/.claude/agents/deep/a.md", ForeignFormat.CLAUDE),
+        ("/home/x/.config/opencode/agent/a.md", ForeignFormat.OPENCODE),
+        ("/w/.opencode/agents/a.md", ForeignFormat.OPENCODE),
+        ("/w/opencode.json", ForeignFormat.OPENCODE),
+        ("/w/.gemini/agents/a.md", ForeignFormat.GEMINI),
+        ("/w/.github/agents/a.md", ForeignFormat.COPILOT),
+        ("/w/x/planner.agent.md", ForeignFormat.COPILOT),
+        ("/w/.github/chatmodes/plan.chatmode.md", ForeignFormat.COPILOT),
         ("/w/.mcc/agents/a.md", None),
         ("/w/agents/a.md", None),
         ("/w/.claude/commands/a.md", None),
     ],
 )
-def test_the_place_of_a_file_says_whose_it_is(path: str, whose: Format | None) -> None:
+def test_the_place_of_a_file_says_whose_it_is(path: str, whose: ForeignFormat | None) -> None:
     assert format_of(PurePath(path)) is whose
 
 
@@ -50,7 +50,7 @@ def test_a_file_of_claude_code_line_by_line() -> None:
         "tools: Read, Grep, Glob, LS, Bash, Edit, mcp__tracker__find, Bash(git log:*), Read(src/**)\n"
         "model: sonnet\nmaxTurns: 7\ncolor: red\nwibble: 1"
     )
-    found = one(Format.CLAUDE, front, "First.\nUse the Grep tool.")
+    found = one(ForeignFormat.CLAUDE, front, "First.\nUse the Grep tool.")
     agent = parse_agent(found.text, "scribe.md")
     reads = ("read_file", "search_text", "find_files", "list_files")
     assert agent.tools == (*reads, "run_shell", "edit_file", "git_log")
@@ -66,20 +66,22 @@ def test_a_file_of_claude_code_line_by_line() -> None:
 
 
 def test_an_agent_whose_tools_are_all_missing_here_has_none_and_not_all() -> None:
-    found = one(Format.CLAUDE, "name: scribe\ndescription: x\ntools: [TodoWrite, Wibble]")
+    found = one(ForeignFormat.CLAUDE, "name: scribe\ndescription: x\ntools: [TodoWrite, Wibble]")
     assert parse_agent(found.text, "s").tools == ()
     assert any("no tools at all" in sentence for _, sentence in said(found, "changed"))
 
 
 def test_without_tools_it_has_those_of_its_parent_and_that_is_told() -> None:
-    found = one(Format.CLAUDE, "name: scribe\ndescription: x")
+    found = one(ForeignFormat.CLAUDE, "name: scribe\ndescription: x")
     assert parse_agent(found.text, "s").tools is None
     assert any("tools: none are named" in sentence for _, sentence in said(found, "changed"))
-    assert parse_agent(one(Format.GEMINI, "name: scribe\ndescription: x\ntools: ['*']").text, "s").tools is None
+    assert parse_agent(one(ForeignFormat.GEMINI, "name: scribe\ndescription: x\ntools: ['*']").text, "s").tools is None
 
 
 def test_a_missing_description_is_told() -> None:
-    assert any("no description" in sentence for _, sentence in said(one(Format.CLAUDE, "name: scribe"), "changed"))
+    assert any(
+        "no description" in sentence for _, sentence in said(one(ForeignFormat.CLAUDE, "name: scribe"), "changed")
+    )
 
 
 def test_a_file_of_opencode_has_the_name_of_its_file_and_switches() -> None:
@@ -87,7 +89,7 @@ def test_a_file_of_opencode_has_the_name_of_its_file_and_switches() -> None:
         "description: Writes\nmode: subagent\nmodel: anthropic/claude-sonnet-5-5-20260101\ntemperature: 0.2\nsteps: 9\n"
         "tools:\n  write: false\n  grep: false\npermission:\n  glob: deny\n  bash: ask"
     )
-    found = one(Format.OPENCODE, front)
+    found = one(ForeignFormat.OPENCODE, front)
     agent = parse_agent(found.text, "scribe.md")
     assert (agent.name, agent.model, agent.temperature, agent.limits.rounds) == ("scribe", "smart", 0.2, 9)
     assert (agent.tools, agent.disallowed_tools) == (None, ("write_file", "search_text", "find_files"))
@@ -96,7 +98,7 @@ def test_a_file_of_opencode_has_the_name_of_its_file_and_switches() -> None:
 
 
 def test_switched_off_altogether_only_what_is_switched_on_counts() -> None:
-    found = one(Format.OPENCODE, "description: x\ntools: {'*': false, read: true, bash: true}")
+    found = one(ForeignFormat.OPENCODE, "description: x\ntools: {'*': false, read: true, bash: true}")
     assert parse_agent(found.text, "s").tools == ("read_file", "run_shell")
 
 
@@ -111,7 +113,7 @@ def test_the_agents_of_a_configuration_of_opencode_are_one_each() -> None:
     "off": {"description": "x", "prompt": "y", "disable": true}
   }
 }"""
-    plan, far, off = imported(text, "opencode.json", Format.OPENCODE, "opencode", ALIASES)
+    plan, far, off = imported(text, "opencode.json", ForeignFormat.OPENCODE, "opencode", ALIASES)
     assert parse_agent(plan.text, "p").prompt == "Plan it.\nThen stop."
     assert parse_agent(plan.text, "p").description == "Plans // always"
     assert (6, "tools: edit is off: edit_file is not allowed") in said(plan, "kept")
@@ -122,21 +124,21 @@ def test_the_agents_of_a_configuration_of_opencode_are_one_each() -> None:
 def test_a_file_of_gemini_has_minutes_and_rounds() -> None:
     tools = "tools: [read_file, grep_search, run_shell_command]"
     front = f"name: scribe\ndescription: x\n{tools}\nmax_turns: 5\ntimeout_mins: 3"
-    agent = parse_agent(one(Format.GEMINI, front).text, "s")
+    agent = parse_agent(one(ForeignFormat.GEMINI, front).text, "s")
     assert (agent.limits.rounds, agent.limits.wall_seconds) == (5, 180)
     assert agent.tools == ("read_file", "search_text", "run_shell")
-    assert one(Format.GEMINI, "name: scribe\nkind: remote").errors
+    assert one(ForeignFormat.GEMINI, "name: scribe\nkind: remote").errors
 
 
 def test_a_file_of_copilot_may_leave_its_name_to_the_file_or_have_one_with_spaces() -> None:
     front = "description: x\ntools: ['search', 'codebase', 'editFiles', 'github/*']\nmodel: GPT 6.1 mini"
-    agent = parse_agent(one(Format.COPILOT, front).text, "s")
+    agent = parse_agent(one(ForeignFormat.COPILOT, front).text, "s")
     assert (agent.name, agent.tools, agent.model) == (
         "scribe",
         ("search_text", "find_files", "edit_file", "write_file"),
         "fast",
     )
-    renamed = one(Format.COPILOT, "name: The Scribe\ndescription: x")
+    renamed = one(ForeignFormat.COPILOT, "name: The Scribe\ndescription: x")
     assert renamed.name == "The-Scribe" and said(renamed, "changed")[0][0] == 2
 
 
@@ -183,7 +185,7 @@ def test_of_two_models_that_may_be_meant_none_is_chosen() -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once_with_its_lines() -> None:
-    found = one(Format.CLAUDE, "name: '---'\ndescription: [a]\ntools: 7\nmodel: {a: b}\nmaxTurns: many")
+    found = one(ForeignFormat.CLAUDE, "name: '---'\ndescription: [a]\ntools: 7\nmodel: {a: b}\nmaxTurns: many")
     assert not found.text and [line.number for line in found.errors] == [2, 3, 4, 5, 6]
 
 
@@ -206,7 +208,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_lines() -> None:
 )
 @pytest.mark.parametrize("source", ["a.md", "opencode.json"])
 def test_whatever_cannot_be_read_is_an_error_and_never_an_exception(text: str, source: str) -> None:
-    for found in imported(text, source, Format.OPENCODE, "a"):
+    for found in imported(text, source, ForeignFormat.OPENCODE, "a"):
         assert not found.text and found.errors
 
 
@@ -219,7 +221,7 @@ def words(text: str, *commands: str) -> list[str]:
 
 def test_commands_in_brackets_are_the_only_ones_that_it_may_run() -> None:
     tools = "tools: [Read, 'Bash(npm run test:*)', 'Bash(make)', 'Bash(git diff:*)']"
-    found = one(Format.CLAUDE, f"name: scribe\ndescription: x\n{tools}")
+    found = one(ForeignFormat.CLAUDE, f"name: scribe\ndescription: x\n{tools}")
     assert parse_agent(found.text, "s").tools == ("read_file", "run_shell", "git_diff")
     tried = (
         "npm run test -- -x",
@@ -234,7 +236,7 @@ def test_commands_in_brackets_are_the_only_ones_that_it_may_run() -> None:
 
 def test_commands_that_it_may_not_run_are_denied_beside_all_others() -> None:
     front = "name: scribe\ndescription: x\ntools: [Bash]\ndisallowedTools: ['Bash(git push:*)', 'Bash(rm *)']"
-    found = one(Format.CLAUDE, front)
+    found = one(ForeignFormat.CLAUDE, front)
     assert parse_agent(found.text, "s").disallowed_tools == ()
     tried = ("git push -f", "rm x", "ls", "ls && git push", "git $VERB")
     assert words(found.text, *tried) == ["deny", "deny", "allow", "deny", "deny"]
@@ -242,11 +244,11 @@ def test_commands_that_it_may_not_run_are_denied_beside_all_others() -> None:
 
 def test_of_patterns_of_opencode_the_last_that_fits_counts() -> None:
     bash = "{'*': ask, 'git *': allow, 'git push*': deny, 'npm $X': deny}"
-    found = one(Format.OPENCODE, f"description: x\npermission: {{bash: {bash}, edit: ask, webfetch: deny}}")
+    found = one(ForeignFormat.OPENCODE, f"description: x\npermission: {{bash: {bash}, edit: ask, webfetch: deny}}")
     agent = parse_agent(found.text, "s")
     assert words(found.text, "git log", "git push", "ls") == ["deny", "deny", "deny"]
     kept = bash.replace(", 'npm $X': deny", "")
-    plain = one(Format.OPENCODE, f"description: x\npermission: {{bash: {kept}}}")
+    plain = one(ForeignFormat.OPENCODE, f"description: x\npermission: {{bash: {kept}}}")
     assert words(plain.text, "git log", "git push", "git pushy", "ls") == ["allow", "deny", "deny", "ask"]
     assert {agent.permission[tool] for tool in ("write_file", "edit_file", "apply_patch", "delete_file")} == {"ask"}
     assert agent.disallowed_tools == ("web_fetch",)
@@ -254,9 +256,9 @@ def test_of_patterns_of_opencode_the_last_that_fits_counts() -> None:
 
 
 def test_an_agent_that_plans_changes_nothing() -> None:
-    found = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: plan")
+    found = one(ForeignFormat.CLAUDE, "name: scribe\ndescription: x\npermissionMode: plan")
     layer = Layer("agent", parse_agent(found.text, "s").permission)
     assert judge(PermissionRequest("edit_file", "workspace_write", "write"), [layer]).word == "deny"
     assert judge(PermissionRequest("read_file", "workspace_read", "read"), [layer]).word == "allow"
-    bypass = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: bypassPermissions")
+    bypass = one(ForeignFormat.CLAUDE, "name: scribe\ndescription: x\npermissionMode: bypassPermissions")
     assert not parse_agent(bypass.text, "s").permission and said(bypass, "dropped")

@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Verification
-from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_user, with_workspace
+from mcc.definitions.scopes import AgentFile, AgentScope, UsableAgents, installed, with_user, with_workspace
 from mcc.permission.judging import PermissionRequest, judge
 
 
@@ -29,17 +29,17 @@ OPERATOR = (
 )
 
 
-def held(*files: AgentFile) -> Agents:
+def held(*files: AgentFile) -> UsableAgents:
     """The agents with a workspace's files that the operator trusts."""
     return with_workspace(installed(OPERATOR), files, trusted={one.name for one in files})
 
 
-def found(*files: AgentFile) -> Agents:
+def found(*files: AgentFile) -> UsableAgents:
     """The agents with a workspace's files that nobody trusts."""
     return with_workspace(installed(OPERATOR), files)
 
 
-def told(agents: Agents) -> str:
+def told(agents: UsableAgents) -> str:
     return "\n".join(map(str, (*agents.refused, *agents.warnings)))
 
 
@@ -47,7 +47,7 @@ def test_a_workspaces_agent_of_the_same_name_counts_before_the_operators() -> No
     agents = held(file("explore", "description: Nearer."))
     assert agents.get("explore").prompt == "Be explore."
     assert agents.get("explore").description == "Nearer."
-    assert agents.scopes["explore"] is Scope.WORKSPACE
+    assert agents.scopes["explore"] is AgentScope.WORKSPACE
 
 
 def test_a_workspaces_agent_gets_no_tool_limit_or_model_beyond_the_operators_of_its_name() -> None:
@@ -90,7 +90,9 @@ def test_a_workspace_names_models_by_their_alias_only(model: str, kept: str) -> 
 def test_without_consent_a_file_replaces_no_agent_and_chooses_no_model() -> None:
     agents = found(file("explore"), file("historian", "model: fast"), file("clerk"))
     assert agents.get("explore") == installed(OPERATOR).get("explore")
-    assert agents.scopes["explore"] is Scope.SHIPPED and agents.origin("explore").path == "subagent/explore/system.md"
+    assert (
+        agents.scopes["explore"] is AgentScope.SHIPPED and agents.origin("explore").path == "subagent/explore/system.md"
+    )
     assert agents.get("historian").model == "inherit" and agents.own == {"historian", "clerk"}
     assert agents.refused == ()
     assert [one.source for one in agents.warnings] == ["explore.md", "historian.md"]
@@ -176,7 +178,7 @@ def test_a_workspace_file_for_an_agent_whose_operator_file_is_broken_is_not_used
 
 
 def test_an_operator_that_has_no_master_has_nothing_to_hold_a_new_agent_to() -> None:
-    assert "no agent 'master'" in told(with_workspace(Agents(), [file("historian")]))
+    assert "no agent 'master'" in told(with_workspace(UsableAgents(), [file("historian")]))
 
 
 def test_an_unknown_spawn_is_told_with_its_line_and_the_nearest() -> None:
@@ -205,7 +207,7 @@ def test_a_users_own_agent_counts_before_the_operators_and_has_no_more_rights() 
     explore, scribe = agents.get("explore"), agents.get("scribe")
     assert "run_shell" not in (explore.tools or ()) and explore.limits.rounds == 5
     assert (scribe.tools, scribe.model, scribe.limits.rounds) == (("read_file",), "local", 30)
-    assert agents.scopes["explore"] is agents.scopes["scribe"] is Scope.USER
+    assert agents.scopes["explore"] is agents.scopes["scribe"] is AgentScope.USER
     assert agents.origin("scribe").path == "agents/scribe.md" and agents.spawns("master") == ("explore", "scribe")
 
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.dispatch.housekeeping import ANNOUNCED, Housekeeping
-from mcc.store.database.errors import Pruned
+from mcc.store.database.errors import JournalPruned
 from mcc.store.database.tables import JOURNAL
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
@@ -26,7 +26,7 @@ def test_the_first_day_only_says_what_would_go() -> None:
     assert keeper.once().orders == 0
     clock.advance(2)
     assert keeper.once().orders == 1
-    with pytest.raises(Pruned):
+    with pytest.raises(JournalPruned):
         store.journal.read(order_id)
 
 

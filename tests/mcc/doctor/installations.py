@@ -10,12 +10,12 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.doctor.finding import Finding
 from mcc.doctor.installation import Installation
-from mcc.settings import Settings, load
+from mcc.settings import ServiceSettings, load
 from mcc.store.store import open_store
 from mcc.testing import FakeClock
 
 
-def settings_in(tmp_path: Path, **more: str) -> Settings:
+def settings_in(tmp_path: Path, **more: str) -> ServiceSettings:
     return load({"MCC_DATA_DIR": str(tmp_path), **more}, directory=tmp_path)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.finding import Finding
-from mcc.doctor.snapshot import Node, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
+from mcc.doctor.snapshot import CeleryNode, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
 from mcc.store.rows.values import Examined, LateReceipt, SeenDrone, SeenOrder, StaleLock
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -74,8 +74,8 @@ def waiting(number: int = 1, *, reason: str = "paused", **fields: object) -> See
     return replace(seen, **fields)  # type: ignore[arg-type]
 
 
-def node(name: str = "drone-1@drone", pid: int | None = 11, tasks: Sequence[RunningTask] = ()) -> Node:
-    return Node(name, pid, tasks, ("default", f"canary.{name}"))
+def node(name: str = "drone-1@drone", pid: int | None = 11, tasks: Sequence[RunningTask] = ()) -> CeleryNode:
+    return CeleryNode(name, pid, tasks, ("default", f"canary.{name}"))
 
 
 def works_on(number: int = 1, seconds: float = 60) -> RunningTask:
@@ -86,7 +86,7 @@ def snapshot(
     *,
     drones: Sequence[SeenDrone] = (),
     orders: Sequence[SeenOrder] = (),
-    nodes: Sequence[Node] | None = (),
+    nodes: Sequence[CeleryNode] | None = (),
     known: Sequence[SeenOrder] | None = None,
     open_calls: Mapping[str, OpenCalls] | None = None,
     processes: Mapping[str, ProcessState] | None = None,

@@ -9,8 +9,8 @@ from mcc.documents import Blueprint, BlueprintError
 from mcc.documents.component import CompiledComponent, computed
 from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
-from mcc.documents.node import Node, Verdict
-from mcc.documents.state import State
+from mcc.documents.node import Node, RuleVerdict
+from mcc.documents.state import DocumentState
 
 COURSE = Path(__file__).with_name("course.yaml").read_text("utf-8")
 
@@ -59,11 +59,11 @@ def node(made: Blueprint, component: str, id: str = "root", parent: str | None =
     return Node(id, parent, key, component, float(len(id)), 1, metadata, props)
 
 
-def state(made: Blueprint, *nodes: Node, version: int = 1) -> State:
-    return State.of("document", made.digest, "A document", version, nodes)
+def state(made: Blueprint, *nodes: Node, version: int = 1) -> DocumentState:
+    return DocumentState.of("document", made.digest, "A document", version, nodes)
 
 
-def verdicts(made: Blueprint, *nodes: Node, id: str = "root", **more: Any) -> dict[str, Verdict]:
+def verdicts(made: Blueprint, *nodes: Node, id: str = "root", **more: Any) -> dict[str, RuleVerdict]:
     """The verdicts on one of the nodes, by rule id."""
     return {one.rule: one for one in judge(made, state(made, *nodes), id, version=7, **more)}
 

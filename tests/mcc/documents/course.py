@@ -10,7 +10,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Step
 from mcc.documents.dispatching import dispatch
 from mcc.documents.node import Node
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from mcc.documents.undoing import versions_needed
 
 COURSE = """
@@ -82,9 +82,9 @@ class Course:
     def __init__(self, blueprint: Blueprint = BLUEPRINT, **metadata: Any) -> None:
         self.blueprint = blueprint
         first = new_state(blueprint, id=DOCUMENT, metadata=metadata or {"topic": "Photosynthesis"}, author=ANN)
-        self.state: State = first.state
+        self.state: DocumentState = first.state
         self.steps: list[Step] = list(first.steps)
-        self.states: dict[int, State] = {1: first.state}
+        self.states: dict[int, DocumentState] = {1: first.state}
 
     def do(self, *commands: Mapping[str, Any] | Any, author: Author = ANN, **more: Any) -> Change:
         own = [step for step in self.steps if step.by == author.by and step.principal == author.principal]

@@ -4,10 +4,10 @@ from mcc.documents import Blueprint
 from mcc.documents.inputs import inputs_of
 from mcc.documents.node import Node, Role, Stamp
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 
 
-def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
+def stamp_today(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Stamp:
     asked = assessed(blueprint, state).prompt_digest(node, role)
     rules = blueprint.component(node.component).rules_digest
     return Stamp(asked, inputs_of(blueprint, state, node, role), state.version, rules)

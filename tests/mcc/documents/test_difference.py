@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcc.documents.difference import diff
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from tests.mcc.documents.course import Course, add, move, remove, set_metadata, set_props
 
 
@@ -16,7 +16,7 @@ def lessons(count: int) -> Course:
     return course
 
 
-def told(before: State, after: State) -> list[tuple[str, str, str | None]]:
+def told(before: DocumentState, after: DocumentState) -> list[tuple[str, str, str | None]]:
     return [(one.path, one.change, one.before) for one in diff(before, after).nodes]
 
 

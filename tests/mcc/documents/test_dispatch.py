@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.change import Author, Refused
+from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import Instruct, Judge, Judged, Settle
 from mcc.documents.state import MAX_LEVELS
 from tests.mcc.documents.course import (
@@ -30,10 +30,10 @@ components: {course: {metadata: {topic: {type: text}}, rules: [{function: reads_
 """
 
 
-def refused(course: Course, *commands: Any, **more: Any) -> Refused:
+def refused(course: Course, *commands: Any, **more: Any) -> DispatchRefused:
     """The refusal of these commands; asserts that nothing changed."""
     before = course.state
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DispatchRefused) as caught:
         course.do(*commands, **more)
     assert course.state is before
     return caught.value

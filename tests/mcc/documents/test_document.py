@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcc.documents import Blueprint, Document, Refused, UnknownNode, function
+from mcc.documents import Blueprint, DispatchRefused, Document, UnknownNode, function
 from mcc.documents.commands import CHILDREN, Accept
 from tests.mcc.documents.course import BLUEPRINT, NOON, add, remove, set_metadata, set_props
 
@@ -71,13 +71,13 @@ def test_what_was_done_under_an_id_is_answered_again() -> None:
 def test_a_refused_command_leaves_the_document_as_it_is() -> None:
     document = Document(BLUEPRINT, {"topic": "Light"})
     state, history = document.state, list(document.history)
-    with pytest.raises(Refused):
+    with pytest.raises(DispatchRefused):
         document.dispatch([add("lesson"), set_props("/lesson-1", minutes="x")])
     assert document.state is state and list(document.history) == history
 
 
 def test_metadata_for_which_there_is_no_place_is_refused() -> None:
-    with pytest.raises(Refused, match=r'did you mean "metadata\.topic"'):
+    with pytest.raises(DispatchRefused, match=r'did you mean "metadata\.topic"'):
         Document(BLUEPRINT, {"topi": "Light"})
 
 
@@ -134,7 +134,7 @@ def test_an_export_makes_the_same_document_again() -> None:
     ],
 )
 def test_what_is_no_export_is_refused_with_a_sentence(text: str, said: str) -> None:
-    with pytest.raises((ValueError, Refused)) as caught:
+    with pytest.raises((ValueError, DispatchRefused)) as caught:
         Document.of_export(BLUEPRINT, text)
     assert said in str(caught.value)
 

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mcc.documents.change import Refused
-from mcc.documents.state import State
+from mcc.documents.change import DispatchRefused
+from mcc.documents.state import DocumentState
 from tests.mcc.documents.course import AGENT, ANN, BEN, REDO, UNDO, Course, add, move, remove, set_metadata, set_props
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -117,7 +117,7 @@ def step(model: Model, act: tuple[str, int, int, int]) -> dict[str, Any] | None:
     return move(path, place + 1, where)
 
 
-def table(state: State) -> list[dict[str, Any]]:
+def table(state: DocumentState) -> list[dict[str, Any]]:
     left_out = ("props.level", "props.builds_on", "props.source")
     found = []
     for node in state.walk():
@@ -144,7 +144,7 @@ def test_a_document_is_what_its_commands_say(given_acts: list[tuple[str, int, in
         course.do(*commands[:size])
         commands = commands[size:]
     assert table(course.state) == model.table()
-    again = State.of(
+    again = DocumentState.of(
         course.state.id,
         course.state.blueprint,
         course.state.title,
@@ -181,7 +181,7 @@ def test_undo_then_redo_gives_the_same_values(given_acts: list[Any]) -> None:
     assert model.component == "course"
 
 
-def _model_of(state: State) -> Model:
+def _model_of(state: DocumentState) -> Model:
     made: dict[str, Model] = {}
     for node in state.walk():
         one = made[node.id] = Model(node.component, node.key)
@@ -264,6 +264,9 @@ def test_whatever_people_and_agents_do_a_dispatch_is_done_or_refused(given_acts:
         try:
             if command is not None:
                 course.do(command, author=AGENT if agent else ANN)
-        except Refused:
+        except DispatchRefused:
             assert course.state is before
-        assert State.of(before.id, before.blueprint, before.title, before.version, [*before.nodes.values()]) == before
+        assert (
+            DocumentState.of(before.id, before.blueprint, before.title, before.version, [*before.nodes.values()])
+            == before
+        )

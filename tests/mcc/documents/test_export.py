@@ -15,9 +15,9 @@ from mcc.contracts.documents import DocumentView, NodeExample, RuleError
 from mcc.contracts.usage import Usage
 from mcc.documents.briefs import brief_of
 from mcc.documents.commands import RunFailure, Settle
-from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
+from mcc.documents.export import MEDIA_TYPES, Format, RunSpending, exported
 from mcc.documents.inert import lines_in_markdown, visible
-from mcc.documents.node import Conflict
+from mcc.documents.node import FieldConflict
 from mcc.documents.views import Envelope, document_view
 from tests.mcc.documents.course import AGENT, NOON, Course, add, set_metadata, set_props
 from tests.mcc.documents.stamps import stamp_today
@@ -50,7 +50,7 @@ def course(*texts: str) -> Course:
     return made
 
 
-def written(made: Course, format: Format, spent: dict[str, Spent] | None = None) -> str:
+def written(made: Course, format: Format, spent: dict[str, RunSpending] | None = None) -> str:
     return b"".join(exported(made.blueprint, made.state, KEPT, format, spent)).decode("utf-8")
 
 
@@ -107,7 +107,7 @@ def test_a_line_of_the_data_set_has_question_values_verdicts_and_what_it_took() 
     stamp = replace(stamp_today(made.blueprint, made.state, lesson, "node"), record_id="record")
     made.state = made.state.with_nodes(made.state.version, {lesson.id: replace(lesson, stamps={"node": stamp})})
     usage = Usage(input_tokens=10, output_tokens=5)
-    lines = [json.loads(line) for line in written(made, "jsonl", {"record": Spent("m/1", usage)}).splitlines()]
+    lines = [json.loads(line) for line in written(made, "jsonl", {"record": RunSpending("m/1", usage)}).splitlines()]
     assert [line["path"] for line in lines] == ["/", "/lesson-1", "/lesson-1/activity-1"]
     assert list(lines[0]) == [
         *("document_id", "version", "path", "component", "system", "task", "metadata", "props", "verdicts"),
@@ -218,5 +218,5 @@ def test_a_conflict_is_shown_with_what_it_is_about() -> None:
         assert "metadata.focus is held" in written(made, format)
 
 
-def stale_conflict() -> Conflict:
-    return Conflict(5, ("/ metadata.grade, 7 → 8 at version 5",))
+def stale_conflict() -> FieldConflict:
+    return FieldConflict(5, ("/ metadata.grade, 7 → 8 at version 5",))

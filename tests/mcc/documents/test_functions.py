@@ -5,16 +5,16 @@ from types import ModuleType
 
 import pytest
 
-from mcc.documents.functions import LEFT_BEHIND, NodeView, function, functions_in, run_function
+from mcc.documents.functions import LEFT_BEHIND, ReadOnlyNode, function, functions_in, run_function
 from tests.mcc.documents.blueprints import course, node, state
 
 
 def test_marked_functions_of_modules_are_found_by_their_names() -> None:
     @function("one")
-    def first(found: NodeView) -> bool:
+    def first(found: ReadOnlyNode) -> bool:
         return True
 
-    def plain(found: NodeView) -> bool:
+    def plain(found: ReadOnlyNode) -> bool:
         return False
 
     module, again = ModuleType("rules"), ModuleType("more")
@@ -37,7 +37,7 @@ def test_a_function_sees_values_paths_parents_and_children_and_changes_none() ->
     top = node(made, "course", metadata__topic="Light", objectives=["a"])
     child = node(made, "lesson", "1", "root", minutes=5)
     there = state(made, top, child)
-    view = NodeView(there, child)
+    view = ReadOnlyNode(there, child)
     assert (view.path, view.component, view.props["minutes"]) == ("/lesson-1", "lesson", 5)
     above = view.parent
     assert above is not None and above.metadata["topic"] == "Light" and above.parent is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcc.documents.briefs import brief_of
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import CHILDREN, Instruct, Settle
 from mcc.documents.node import Role
 from mcc.documents.staleness import assessed, stale_because
@@ -166,7 +166,7 @@ def test_held_children_are_left_as_they_are_by_agents() -> None:
     course.do(add("lesson"), add("lesson"), author=STAMPED)
     course.do(accept("/", CHILDREN))
     for command in (add("lesson"), remove("/lesson-1")):
-        with pytest.raises(Refused, match="a person holds the children of / as they are"):
+        with pytest.raises(DispatchRefused, match="a person holds the children of / as they are"):
             course.do(command, author=STAMPED)
     course.do(add("lesson"))
     course.do(release("/", CHILDREN))
@@ -183,14 +183,14 @@ def test_held_children_are_left_as_they_are_by_agents() -> None:
     ],
 )
 def test_what_cannot_be_held_is_refused(command: Any, said: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DispatchRefused) as caught:
         generated().do(command)
     assert caught.value.status == 422 and said in str(caught.value)
 
 
 def test_a_name_that_two_sections_have_is_said_in_full() -> None:
     course = generated()
-    with pytest.raises(Refused, match=r"has no title"):
+    with pytest.raises(DispatchRefused, match=r"has no title"):
         course.do(accept("/lesson-1", "title"))
     course.do(accept("/", "topic"), author=BEN)
     accepted = course.state.root.provenance["metadata.topic"].accepted

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mcc.documents import Blueprint
-from mcc.documents.functions import NodeView, function
+from mcc.documents.functions import ReadOnlyNode, function
 from mcc.documents.judging import NO_AGENT, NOT_JUDGED, errors_of, judge_evidence, judge_functions, undecided
-from mcc.documents.node import Node, Provenance, Verdict
+from mcc.documents.node import Node, Provenance, RuleVerdict
 from mcc.rules.reads import Passage, Reads
 from tests.mcc.documents.blueprints import AT, blueprint, broken, course, node, state, verdicts
 
@@ -174,13 +174,13 @@ def test_a_value_that_is_made_of_too_much_or_of_nothing_sensible_breaks_its_own_
 
 
 @function("differ")
-def _differ(found: NodeView) -> bool | str:
+def _differ(found: ReadOnlyNode) -> bool | str:
     titles = [child.props["title"] for child in found.children]
     return len(set(titles)) == len(titles) or f"{found.path} has children of one title"
 
 
 @function("stubborn")
-def _stubborn(found: NodeView) -> None:
+def _stubborn(found: ReadOnlyNode) -> None:
     found.props["title"] = "mine"  # type: ignore[index]
 
 
@@ -199,7 +199,7 @@ def test_a_function_sees_the_tree_and_what_it_says_is_the_verdict() -> None:
     )
     said = judge_functions(WITH_FUNCTIONS, state(WITH_FUNCTIONS, top, one, two), "root", KNOWN, 7)
     found = verdicts(WITH_FUNCTIONS, top, one, two, functions=said)
-    assert found["rules[0]"] == Verdict("rules[0]", "function", False, "/ has children of one title", 7)
+    assert found["rules[0]"] == RuleVerdict("rules[0]", "function", False, "/ has children of one title", 7)
     assert found["rules[1]"].ok is False and "does not support item assignment" in found["rules[1]"].message
     alone = judge_functions(WITH_FUNCTIONS, state(WITH_FUNCTIONS, top, one), "root", KNOWN, 7)
     assert alone["rules[0]"].ok is True
@@ -258,7 +258,7 @@ def _set(made: Blueprint, by: str, record: str | None, **values: Any) -> Node:
     return replace(node(made, "a", **values), provenance=known)
 
 
-def _proved(found: Node, record: str = "r1", version: int = 6, read: bool = True) -> dict[str, Verdict]:
+def _proved(found: Node, record: str = "r1", version: int = 6, read: bool = True) -> dict[str, RuleVerdict]:
     said = judge_evidence(
         EVIDENT,
         state(EVIDENT, found),
@@ -276,7 +276,7 @@ def test_evidence_is_what_the_agent_that_set_the_value_really_read() -> None:
     right = _proved(_set(EVIDENT, "agent", "r1", source="a.py", quote="return 42"))
     assert [right[f"props.{name}.rules[0]"].ok for name in ("source", "quote")] == [True, True]
     wrong = _proved(_set(EVIDENT, "agent", "r1", source="b.py", quote="return 41"))
-    assert wrong["props.source.rules[0]"] == Verdict("props.source.rules[0]", "evidence", False, "Read it.", 6)
+    assert wrong["props.source.rules[0]"] == RuleVerdict("props.source.rules[0]", "evidence", False, "Read it.", 6)
     assert wrong["props.quote.rules[0]"].message.startswith("Quote what you read. Not so: you read nothing of b.py")
     assert wrong["rules[0]"].ok is True
 
@@ -305,7 +305,7 @@ def test_another_agent_vouches_only_for_what_nothing_proves_yet() -> None:
     assert _proved(proved, "r2", 8, read=False)["props.source.rules[0]"].ok is True
     unproved = replace(top, verdicts=tuple(_proved(top, read=False).values()))
     assert unproved.verdicts[1].ok is False
-    assert _proved(unproved, "r2", 8)["props.source.rules[0]"] == Verdict(
+    assert _proved(unproved, "r2", 8)["props.source.rules[0]"] == RuleVerdict(
         "props.source.rules[0]", "evidence", True, "", 8
     )
 

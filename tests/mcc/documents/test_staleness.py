@@ -14,14 +14,14 @@ from mcc.documents.briefs import brief_of
 from mcc.documents.component import computed, context_of
 from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
-from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Role, Verdict
+from mcc.documents.node import Accepted, FieldConflict, Node, NodeFailure, Provenance, Role, RuleVerdict
 from mcc.documents.staleness import (
     assessed,
     new_conflicts,
     pending_of,
     stale_because,
 )
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from tests.mcc.documents.blueprints import AT, course, node, state
 from tests.mcc.documents.stamps import stamp_today
 from tests.mcc.documents.work_done import calls
@@ -76,7 +76,7 @@ ROLES: tuple[Role, ...] = ("node", "metadata")
 NOBODY = ("leaf", "metadata")
 
 
-def settled(made: Blueprint, found: State) -> State:
+def settled(made: Blueprint, found: DocumentState) -> DocumentState:
     """The state with all formulas and bindings recomputed, from the root down."""
     for one in found.walk():
         here, component = found.nodes[one.id], made.component(one.component)
@@ -102,7 +102,7 @@ def some(component: str, name: str, value: str | None) -> Any:
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> State:
+def documents(draw: st.DrawFn) -> DocumentState:
     made = Blueprint.parse(TEXT)
     nodes = [node(made, "whole", "root")]
     for number in range(draw(st.integers(0, 10))):
@@ -116,16 +116,16 @@ def documents(draw: st.DrawFn) -> State:
     return settled(made, replace(found, brief=draw(st.sampled_from(["", "Brief."]))))
 
 
-def with_field(found: State, id: str, name: str, value: Any) -> State:
+def with_field(found: DocumentState, id: str, name: str, value: Any) -> DocumentState:
     section, _, key = name.partition(".")
     one = found.nodes[id]
     values = {**getattr(one, section), key: value}
     return found.with_nodes(found.version + 1, {id: replace(one, **{section: values})})
 
 
-def questions(made: Blueprint, found: State, asked: Iterable[Asked]) -> dict[Asked, tuple[object, ...]]:
+def questions(made: Blueprint, found: DocumentState, asked: Iterable[Asked]) -> dict[Asked, tuple[object, ...]]:
     """The prompts of all agents, computed from a freshly built blueprint and document, without caches."""
-    anew = State.of("another", made.digest, "", 1, list(found.nodes.values()), found.brief)
+    anew = DocumentState.of("another", made.digest, "", 1, list(found.nodes.values()), found.brief)
     again = Blueprint.parse(made.text)
     read: dict[Asked, tuple[object, ...]] = {}
     for id, role in asked:
@@ -136,7 +136,7 @@ def questions(made: Blueprint, found: State, asked: Iterable[Asked]) -> dict[Ask
     return read
 
 
-Change: TypeAlias = Callable[[Blueprint, State], tuple[Blueprint, State]]
+Change: TypeAlias = Callable[[Blueprint, DocumentState], tuple[Blueprint, DocumentState]]
 
 
 @st.composite
@@ -144,7 +144,7 @@ def changes(draw: st.DrawFn) -> Change:
     kind = draw(st.sampled_from(["field", "blueprint", "brief", "add", "move", "lift", "remove", "nothing"]))
     which, more, value = draw(picks), draw(picks), draw(texts)
 
-    def change(made: Blueprint, found: State) -> tuple[Blueprint, State]:
+    def change(made: Blueprint, found: DocumentState) -> tuple[Blueprint, DocumentState]:
         ids = [one.id for one in found.walk()]
         one = found.nodes[ids[which % len(ids)]]
         if kind == "field":
@@ -179,7 +179,7 @@ def changes(draw: st.DrawFn) -> Change:
 @settings(max_examples=100, deadline=None)
 @given(documents(), st.lists(changes(), min_size=1, max_size=6), st.sets(picks))
 def test_after_any_change_the_stale_nodes_are_exactly_those_that_a_rebuild_from_nothing_asks_otherwise(
-    found: State, several: list[Change], unstamped: set[int]
+    found: DocumentState, several: list[Change], unstamped: set[int]
 ) -> None:
     made = Blueprint.parse(TEXT)
     for place, one in enumerate(list(found.nodes.values())):
@@ -195,7 +195,7 @@ def test_after_any_change_the_stale_nodes_are_exactly_those_that_a_rebuild_from_
         differs = {id for (id, role), now in read.items() if now != asked[id, role]}
         now = assessed(made, found)
         assert now.stale == differs
-        anew = State.of(found.id, made.digest, "", found.version, list(found.nodes.values()), found.brief)
+        anew = DocumentState.of(found.id, made.digest, "", found.version, list(found.nodes.values()), found.brief)
         fresh = assessed(made, anew)
         assert (now.statuses, now.stale, now.counts) == (fresh.statuses, fresh.stale, fresh.counts)
         for id in found.nodes:
@@ -205,7 +205,7 @@ def test_after_any_change_the_stale_nodes_are_exactly_those_that_a_rebuild_from_
 COURSE = course()
 
 
-def plan(lessons: int = 2) -> State:
+def plan(lessons: int = 2) -> DocumentState:
     """A course whose nodes are all done and stamped."""
     goals = ["Name the parts.", "Draw a leaf by hand.", "Tell why it is green."]
     root = node(
@@ -227,7 +227,7 @@ def plan(lessons: int = 2) -> State:
     return stamped(settled(COURSE, state(COURSE, root, *below)))
 
 
-def stamped(found: State) -> State:
+def stamped(found: DocumentState) -> DocumentState:
     def done(one: Node) -> Node:
         verdicts = judge(COURSE, found, one.id, version=1)
         held = tuple(replace(verdict, ok=True) if verdict.kind == "function" else verdict for verdict in verdicts)
@@ -236,7 +236,7 @@ def stamped(found: State) -> State:
     return found.with_nodes(found.version, {one.id: done(one) for one in found.nodes.values()})
 
 
-def regraded(found: State, grade: int = 8, at: datetime = AT) -> State:
+def regraded(found: DocumentState, grade: int = 8, at: datetime = AT) -> DocumentState:
     root = found.root
     provenance = {**root.provenance, "metadata.grade": Provenance("person", found.version + 1, at)}
     metadata = {**root.metadata, "grade": grade}
@@ -244,7 +244,7 @@ def regraded(found: State, grade: int = 8, at: datetime = AT) -> State:
     return settled(COURSE, anew)
 
 
-def statuses(found: State) -> Mapping[str, str]:
+def statuses(found: DocumentState) -> Mapping[str, str]:
     return {found.path(one): assessed(COURSE, found).statuses[one.id] for one in found.walk()}
 
 
@@ -300,7 +300,7 @@ def test_a_node_that_stands_elsewhere_by_now_says_so_and_what_it_is_told_there()
 
 def test_the_first_that_fits_is_the_status() -> None:
     found = regraded(plan())
-    failure = Failure("gate_failed", "No.", (), None, AT)
+    failure = NodeFailure("gate_failed", "No.", (), None, AT)
     lesson = found.find("/lesson-000001")
     broken = replace(lesson, props={**lesson.props, "minutes": None})
     assert assessed(COURSE, found).statuses[lesson.id] == "stale"
@@ -355,7 +355,7 @@ def test_a_conflict_begins_for_held_fields_of_nodes_that_become_stale_and_says_w
     before = before.with_nodes(1, {lesson.id: mine})
     after = regraded(before)
     begun = new_conflicts(COURSE, before, after)
-    assert begun == {lesson.id: {"metadata.focus": Conflict(2, ("/ metadata.grade, 7 → 8 at version 2",))}}
+    assert begun == {lesson.id: {"metadata.focus": FieldConflict(2, ("/ metadata.grade, 7 → 8 at version 2",))}}
     marked = after.with_nodes(2, {lesson.id: replace(after.nodes[lesson.id], conflicts=begun[lesson.id])})
     assert assessed(COURSE, marked).counts.conflicts == 1
     assert new_conflicts(COURSE, marked, regraded(marked, 9)) == {}
@@ -397,6 +397,6 @@ def test_a_blueprint_that_leaves_an_agent_nothing_to_do_leaves_it_not_stale() ->
 
 def test_verdicts_of_guidelines_keep_nobody_waiting() -> None:
     found = plan()
-    verdicts = (Verdict("props.objectives.rules[1]", "guideline", None, "", 1),)
+    verdicts = (RuleVerdict("props.objectives.rules[1]", "guideline", None, "", 1),)
     root = replace(found.root, verdicts=verdicts)
     assert pending_of(COURSE, found.with_nodes(2, {"root": root}), root) == ()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mcc.documents import Blueprint
 from mcc.documents.briefs import brief_of
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import Instruct, Settle
 from mcc.documents.node import Role
 from mcc.documents.staleness import assessed
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from tests.mcc.documents.course import (
     ANN,
     BLUEPRINT,
@@ -86,9 +86,11 @@ def command(made: Course, kind: str, which: int, more: int) -> tuple[Any, bool]:
     return {"command": "select", "node": "/"}, False
 
 
-def from_nothing(state: State) -> set[str]:
+def from_nothing(state: DocumentState) -> set[str]:
     """The nodes with a stamp that differs from the present prompt's, computed without caches."""
-    anew = State.of(state.id, state.blueprint, state.title, state.version, list(state.nodes.values()), state.brief)
+    anew = DocumentState.of(
+        state.id, state.blueprint, state.title, state.version, list(state.nodes.values()), state.brief
+    )
     found = set()
     for node in anew.nodes.values():
         for role, stamp in node.stamps.items():
@@ -106,9 +108,9 @@ def test_whatever_is_done_in_turn_stale_is_what_a_rebuild_from_nothing_asks_othe
     made = begun()
     for kind, which, more in several:
         what, by_agent = command(made, kind, which, more)
-        with suppress(Refused):
+        with suppress(DispatchRefused):
             made.do(what, author=STAMPED if by_agent else ANN)
         found = assessed(BLUEPRINT, made.state)
         assert found.stale == from_nothing(made.state)
-        fresh = State.of("x", made.state.blueprint, "", 1, list(made.state.nodes.values()), made.state.brief)
+        fresh = DocumentState.of("x", made.state.blueprint, "", 1, list(made.state.nodes.values()), made.state.brief)
         assert found.statuses == assessed(BLUEPRINT, fresh).statuses

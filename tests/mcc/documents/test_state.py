@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcc.documents.node import Node
-from mcc.documents.state import Draft, State, UnknownNode
+from mcc.documents.state import DocumentState, StateDraft, UnknownNode
 from tests.mcc.documents.work_done import calls
 
 
@@ -15,9 +15,9 @@ def node(id: str, parent: str | None, rank: float = 1.0, component: str = "part"
     return Node(id, parent, "" if parent is None else f"{component}-{id}", component, rank, 1, {}, {})
 
 
-def small() -> State:
+def small() -> DocumentState:
     parts = [node("root", None), node("b", "root", 2.0), node("a", "root", 1.0), node("c", "a")]
-    return State.of("document", "sha256:0", "Title", 1, parts)
+    return DocumentState.of("document", "sha256:0", "Title", 1, parts)
 
 
 def test_nodes_come_depth_first_in_their_order_and_are_found_by_path_and_id() -> None:
@@ -37,7 +37,7 @@ def test_a_node_that_is_not_there_is_told_with_the_nearest_one() -> None:
 
 def test_a_document_has_one_root() -> None:
     with pytest.raises(ValueError, match="this has 2"):
-        State.of("document", "", "", 1, [node("a", None), node("b", None)])
+        DocumentState.of("document", "", "", 1, [node("a", None), node("b", None)])
 
 
 def test_a_next_state_leaves_the_one_before_as_it_was() -> None:
@@ -57,10 +57,10 @@ places = st.lists(
 
 @given(places)
 def test_children_stand_where_they_were_put(changes: list[tuple[str, int, int]]) -> None:
-    state = State.of("document", "", "", 1, [node("root", None)])
+    state = DocumentState.of("document", "", "", 1, [node("root", None)])
     order: list[str] = []
     for number, (what, which, where) in enumerate(changes):
-        draft = Draft(state)
+        draft = StateDraft(state)
         if what == "add":
             where = min(where, len(order))
             draft.put(node(f"n{number}", "root", draft.rank_at("root", where)))
@@ -77,15 +77,17 @@ def test_children_stand_where_they_were_put(changes: list[tuple[str, int, int]])
         assert list(state.children.get("root", ())) == order
         assert [state.position(state.nodes[id]) for id in order] == list(range(1, len(order) + 1))
         assert state.count(state.root, "part") == len(order)
-        assert State.of("document", "", "", number + 2, list(state.nodes.values())) == state
+        assert DocumentState.of("document", "", "", number + 2, list(state.nodes.values())) == state
 
 
 def test_where_there_is_no_room_between_two_only_their_neighbours_move() -> None:
-    state = State.of("document", "", "", 1, [node("root", None), *(node(f"n{at}", "root", at) for at in range(1_000))])
+    state = DocumentState.of(
+        "document", "", "", 1, [node("root", None), *(node(f"n{at}", "root", at) for at in range(1_000))]
+    )
     order = list(state.children["root"])
     most = 0
     for number in range(300):
-        draft = Draft(state)
+        draft = StateDraft(state)
         draft.put(node(f"m{number}", "root", draft.rank_at("root", 500)))
         order.insert(500, f"m{number}")
         state = draft.finished(number)
@@ -96,7 +98,7 @@ def test_where_there_is_no_room_between_two_only_their_neighbours_move() -> None
 
 def test_a_change_of_one_of_10_000_children_costs_no_walk_through_them() -> None:
     children = [node(f"n{at}", "root", at) for at in range(10_000)]
-    state = State.of("document", "", "", 1, [node("root", None), *children])
+    state = DocumentState.of("document", "", "", 1, [node("root", None), *children])
 
     def changed() -> None:
         after = state.with_nodes(2, {"n5": replace(children[5], summary="x")})

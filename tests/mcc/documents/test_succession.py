@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcc.documents import Blueprint, Document, Refused
+from mcc.documents import Blueprint, DispatchRefused, Document
 from tests.mcc.documents.course import BLUEPRINT, COURSE, UNDO, add, set_metadata, set_props
 
 
@@ -94,7 +94,7 @@ def test_held_values_come_into_conflict_where_the_question_is_another() -> None:
 
 def test_a_blueprint_with_another_root_is_refused() -> None:
     document = filled()
-    with pytest.raises(Refused, match="the root of this document is a course, not a part"):
+    with pytest.raises(DispatchRefused, match="the root of this document is a course, not a part"):
         document.change_blueprint(Blueprint.parse("blueprint: other\nroot: part\ncomponents: {part: {}}"))
     assert document.blueprint is BLUEPRINT
 
@@ -102,7 +102,7 @@ def test_a_blueprint_with_another_root_is_refused() -> None:
 def test_nothing_before_it_is_taken_back() -> None:
     document = filled()
     document.change_blueprint(changed(("default: 45", "default: 60")))
-    with pytest.raises(Refused, match="has another blueprint since"):
+    with pytest.raises(DispatchRefused, match="has another blueprint since"):
         document.undo()
     document.dispatch(set_metadata("/lesson-2", focus="Air"))
     document.dispatch(UNDO)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mcc.documents.change import Refused
+from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import Settle
-from mcc.documents.state import State
+from mcc.documents.state import DocumentState
 from tests.mcc.documents.course import (
     AGENT,
     ANN,
@@ -23,7 +23,7 @@ from tests.mcc.documents.course import (
 )
 
 
-def told(state: State) -> dict[str, Any]:
+def told(state: DocumentState) -> dict[str, Any]:
     """The content of a document by node id, in order: values, places, and what is held.
 
     Conflicts are left out: one that a change caused lasts until the value is accepted or released, even after an undo.
@@ -50,7 +50,7 @@ def begun() -> Course:
 
 
 def refused(course: Course, command: Any) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DispatchRefused) as caught:
         course.do(command)
     assert caught.value.status == 409
     return str(caught.value)

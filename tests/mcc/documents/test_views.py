@@ -10,7 +10,7 @@ from mcc.contracts.documents import DocumentView
 from mcc.contracts.shape import to_json
 from mcc.documents.commands import RunFailure, Settle
 from mcc.documents.state import UnknownNode
-from mcc.documents.views import Envelope, Page, document_view, history_item, node_view, summary
+from mcc.documents.views import Envelope, NodeSelection, document_view, history_item, node_view, summary
 from tests.mcc.documents.course import (
     AGENT,
     BLUEPRINT,
@@ -47,8 +47,8 @@ def filled() -> Course:
     return course
 
 
-def shown(course: Course, page: Page | None = None) -> DocumentView:
-    return document_view(course.blueprint, course.state, KEPT, page or Page())
+def shown(course: Course, page: NodeSelection | None = None) -> DocumentView:
+    return document_view(course.blueprint, course.state, KEPT, page or NodeSelection())
 
 
 def of(course: Course, path: str) -> dict[str, Any]:
@@ -121,25 +121,25 @@ def test_pages_follow_one_another_to_the_end() -> None:
     seen: list[str] = []
     cursor = None
     while True:
-        page = shown(course, Page(limit=3, cursor=cursor))
+        page = shown(course, NodeSelection(limit=3, cursor=cursor))
         seen += [one.path for one in page.nodes]
         cursor = page.next_cursor
         if cursor is None:
             break
     assert seen == ["/", "/lesson-1", "/lesson-2", "/lesson-2/activity-1"]
-    assert shown(course, Page(limit=4)).next_cursor is None
+    assert shown(course, NodeSelection(limit=4)).next_cursor is None
 
 
 def test_a_page_goes_on_behind_the_last_node_also_when_others_came_before_it_or_it_went() -> None:
     course = filled()
-    cursor = shown(course, Page(limit=2)).next_cursor
+    cursor = shown(course, NodeSelection(limit=2)).next_cursor
     course.do(add("lesson", metadata={"focus": "First"}, position=1))
-    assert [one.path for one in shown(course, Page(limit=9, cursor=cursor)).nodes] == [
+    assert [one.path for one in shown(course, NodeSelection(limit=9, cursor=cursor)).nodes] == [
         "/lesson-2",
         "/lesson-2/activity-1",
     ]
     course.do({"command": "release", "node": "/lesson-2"}, set_props("/lesson-2", builds_on=None), remove("/lesson-1"))
-    assert [one.path for one in shown(course, Page(limit=9, cursor=cursor)).nodes] == [
+    assert [one.path for one in shown(course, NodeSelection(limit=9, cursor=cursor)).nodes] == [
         "/lesson-2",
         "/lesson-2/activity-1",
     ]
@@ -148,17 +148,17 @@ def test_a_page_goes_on_behind_the_last_node_also_when_others_came_before_it_or_
 @pytest.mark.parametrize("cursor", ["", "x", "1", "²." + DOCUMENT, "99999999999.x", "-1.x"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="none that a page"):
-        shown(filled(), Page(cursor=cursor))
+        shown(filled(), NodeSelection(cursor=cursor))
 
 
 def test_a_part_of_the_document_is_shown_down_to_a_depth() -> None:
     course = filled()
-    paths = [one.path for one in shown(course, Page("/lesson-2")).nodes]
+    paths = [one.path for one in shown(course, NodeSelection("/lesson-2")).nodes]
     assert paths == ["/lesson-2", "/lesson-2/activity-1"]
-    assert [one.path for one in shown(course, Page(depth=1)).nodes] == ["/", "/lesson-1", "/lesson-2"]
-    assert [one.path for one in shown(course, Page(depth=0)).nodes] == ["/"]
+    assert [one.path for one in shown(course, NodeSelection(depth=1)).nodes] == ["/", "/lesson-1", "/lesson-2"]
+    assert [one.path for one in shown(course, NodeSelection(depth=0)).nodes] == ["/"]
     with pytest.raises(UnknownNode):
-        shown(course, Page("/lesson-9"))
+        shown(course, NodeSelection("/lesson-9"))
 
 
 def test_a_past_version_is_shown_as_it_was_then() -> None:
@@ -184,9 +184,9 @@ def test_a_page_of_a_large_document_costs_what_it_shows() -> None:
     for _ in range(3):
         course.do(*(add("part", metadata={"name": "x"}) for _ in range(1_000)))
     shown(course)
-    page = Page(limit=10, cursor=f"2000.{list(course.state.children[course.state.root_id])[1_999]}")
+    page = NodeSelection(limit=10, cursor=f"2000.{list(course.state.children[course.state.root_id])[1_999]}")
     assert len(shown(course, page).nodes) == 10
-    assert calls(lambda: shown(course, page)) < 1.5 * calls(lambda: shown(course, Page(limit=10)))
+    assert calls(lambda: shown(course, page)) < 1.5 * calls(lambda: shown(course, NodeSelection(limit=10)))
 
 
 def test_what_a_document_holds_is_shown_as_it_is() -> None:

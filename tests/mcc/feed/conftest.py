@@ -14,14 +14,14 @@ from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Offload, Store
-from mcc.store.work.journal import Journal
+from mcc.store.work.journal import JournalStore
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 NEVER = 3_600.0
 
 
-class WatchedJournal(Journal):
+class WatchedJournal(JournalStore):
     """Counts reads, and fails while `away` is set."""
 
     reads = 0

@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisGone
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import Delta, Hint, order_channel
 from mcc.feed.feed import PENDING_DELTAS, Viewer
-from mcc.feed.frames import PAGE_ENTRIES, Frame, PageCache
+from mcc.feed.frames import PAGE_ENTRIES, EntryFrame, PageCache
 
 NEVER = 3_600.0
 
@@ -278,11 +278,11 @@ async def test_viewers_that_come_and_go_at_random_miss_and_repeat_nothing(
 def test_the_cache_keeps_within_its_bytes_and_drops_the_oldest() -> None:
     cache = PageCache(budget_bytes=25)
     for number in range(3):
-        cache.put("order", number, [Frame(1, b"x" * 10)])
+        cache.put("order", number, [EntryFrame(1, b"x" * 10)])
     cache.get("order", 1)
-    cache.put("order", 3, [Frame(1, b"x" * 10)])
+    cache.put("order", 3, [EntryFrame(1, b"x" * 10)])
     assert [number for number in range(4) if cache.get("order", number)] == [1, 3]
-    cache.put("order", 4, [Frame(1, b"x" * 100)])
+    cache.put("order", 4, [EntryFrame(1, b"x" * 100)])
     assert not any(cache.get("order", number) for number in range(5))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.child import Backoff, Command, Heartbeat, Silence, is_stopped
+from mcc.local.child import Backoff, ChildCommand, ChildHeartbeat, Silence, is_stopped
 from mcc.local.supervisor import Supervisor
 from tests.waiting import eventually
 
@@ -68,7 +68,7 @@ def started(log: Path) -> list[int]:
 
 async def test_a_child_that_falls_silent_is_killed_and_started_again(tmp_path: Path) -> None:
     told: list[str] = []
-    command = Command([sys.executable, "-c", BEATS.format(3)], dict(os.environ), tmp_path, silent_seconds=1.0)
+    command = ChildCommand([sys.executable, "-c", BEATS.format(3)], dict(os.environ), tmp_path, silent_seconds=1.0)
     async with Supervisor(tmp_path, told.append, QUICK) as supervisor:
         supervisor.start({"drone": lambda: command}, 5)
         await eventually(lambda: len(started(tmp_path / "drone.log")) == 2)
@@ -77,7 +77,7 @@ async def test_a_child_that_falls_silent_is_killed_and_started_again(tmp_path: P
 
 
 async def test_a_stopped_child_is_known_as_such(tmp_path: Path) -> None:
-    heartbeat = Heartbeat(0.2)
+    heartbeat = ChildHeartbeat(0.2)
     command = [sys.executable, "-c", BEATS.format(10_000)]
     environment = {**os.environ, "DRONE_HEARTBEAT": str(heartbeat.descriptor)}
     child = await asyncio.create_subprocess_exec(

@@ -4,7 +4,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from mcc.local.log_lines import Line, following, last_lines, logs_in
+from mcc.local.log_lines import LogLine, following, last_lines, logs_in
 
 
 def said(event: str, at: str, **more: str) -> str:
@@ -36,7 +36,7 @@ def test_what_is_added_is_told_once_also_when_a_log_is_emptied_or_replaced(tmp_p
         log.write("o\nthree\n")
     assert [line.text for line in islice(added, 2)] == ["two", "three"]
     file.write_text("four\n")
-    assert next(added) == Line("api", "", "four")
+    assert next(added) == LogLine("api", "", "four")
     file.with_name("new").write_text("a longer line of another file\n")
     file.with_name("new").replace(file)
     assert next(added).text == "a longer line of another file"

@@ -8,7 +8,7 @@ import pytest
 
 from mcc.local.family import Family
 from mcc.local.programs import ChildCommands, Flower, Staff, free_port
-from mcc.settings import BadSettings, Settings, load
+from mcc.settings import BadSettings, ServiceSettings, load
 
 LOGIN = "mcc:a-password-of-flower"
 
@@ -18,7 +18,7 @@ def household(tmp_path: Path, environ: Mapping[str, str] | None = None) -> Child
     return ChildCommands.of(settings(tmp_path, environ), environ, tmp_path / "run", "unix:///s")
 
 
-def settings(tmp_path: Path, environ: Mapping[str, str]) -> Settings:
+def settings(tmp_path: Path, environ: Mapping[str, str]) -> ServiceSettings:
     return load(environ, directory=tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_flower_is_on_its_port_or_the_next_free_one() -> None:
 def test_it_is_told_when_flower_is_not_where_it_is_wanted(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        wanted = Settings(data_dir=tmp_path, flower_port=port)
+        wanted = ServiceSettings(data_dir=tmp_path, flower_port=port)
         flower = Flower(ChildCommands.of(wanted, {}, tmp_path, "redis://x"), LOGIN)
         assert str(port) in flower.elsewhere and flower.url in flower.elsewhere
     at_home = Flower(ChildCommands.of(wanted, {}, tmp_path, "redis://x"), LOGIN)
@@ -161,6 +161,6 @@ def test_it_is_told_when_flower_is_not_where_it_is_wanted(tmp_path: Path) -> Non
 
 
 def test_every_child_learns_whether_titles_are_shown(tmp_path: Path) -> None:
-    silent = ChildCommands.of(Settings(data_dir=tmp_path, flower_titles=False), {}, tmp_path, "redis://x")
+    silent = ChildCommands.of(ServiceSettings(data_dir=tmp_path, flower_titles=False), {}, tmp_path, "redis://x")
     assert silent.drone("d", None)().environment["MCC_FLOWER_TITLES"] == "off"
     assert household(tmp_path).environment["MCC_FLOWER_TITLES"] == "on"

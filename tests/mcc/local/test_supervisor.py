@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcc.local.child import Backoff, Command, LogFile
+from mcc.local.child import Backoff, ChildCommand, LogFile
 from mcc.local.errors import StartFailed
 from mcc.local.supervisor import Supervisor
 from tests.waiting import eventually
@@ -28,8 +28,8 @@ signal.pause()
 PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); " + SLEEPER
 
 
-def python(code: str, directory: Path) -> Callable[[], Command]:
-    return lambda: Command([sys.executable, "-c", code], dict(os.environ), directory)
+def python(code: str, directory: Path) -> Callable[[], ChildCommand]:
+    return lambda: ChildCommand([sys.executable, "-c", code], dict(os.environ), directory)
 
 
 def printed(log: Path) -> list[int]:
@@ -98,7 +98,7 @@ async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path) -> No
         return False
 
     async with Supervisor(tmp_path, print, QUICK) as supervisor:
-        absent = supervisor.start({"absent": lambda: Command(["/no/such/program"], {}, tmp_path)}, 1)
+        absent = supervisor.start({"absent": lambda: ChildCommand(["/no/such/program"], {}, tmp_path)}, 1)
         with pytest.raises(StartFailed, match="/no/such/program cannot be started"):
             await supervisor.until(never, absent, 30)
 

@@ -12,7 +12,7 @@ from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import DefinitionError
 from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import MODES, layer_of
-from mcc.settings import BadSettings, Settings, load
+from mcc.settings import BadSettings, ServiceSettings, load
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
@@ -33,7 +33,7 @@ on_ask = "wait"
 """
 
 
-def settings(tmp_path: Path, text: str) -> Settings:
+def settings(tmp_path: Path, text: str) -> ServiceSettings:
     file = tmp_path / "mcc.toml"
     file.write_text(text)
     return load({"MCC_CONFIG": str(file), "MCC_DATA_DIR": str(tmp_path)}, directory=tmp_path)
@@ -129,7 +129,9 @@ async def asked(
     tmp_path: Path, body: dict[str, Any], attended: bool = False, approvals: dict[str, Any] | None = None
 ) -> httpx.Response:
     store: Store = temporary_store()
-    app = build_app(Settings.model_validate({"data_dir": tmp_path, "approvals": approvals or {}}), store, token=TOKEN)
+    app = build_app(
+        ServiceSettings.model_validate({"data_dir": tmp_path, "approvals": approvals or {}}), store, token=TOKEN
+    )
     headers = {"Authorization": f"Bearer {TOKEN}", **({"MCC-Attended": "true"} if attended else {})}
     try:
         async with httpx.AsyncClient(

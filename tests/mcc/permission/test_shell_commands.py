@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcc.permission.commands import MOST_CHARACTERS, MOST_JUDGED, MOST_PARTS, commands_in
-from mcc.permission.simple_commands import Command
+from mcc.permission.simple_commands import SimpleCommand
 
 PLAIN = {
     "git push": [["git", "push"]],
@@ -28,7 +28,7 @@ PLAIN = {
 
 @pytest.mark.parametrize(("text", "words"), PLAIN.items(), ids=repr)
 def test_plain_commands_are_their_words(text: str, words: list[list[str]]) -> None:
-    assert commands_in(text) == tuple(Command(tuple(one)) for one in words)
+    assert commands_in(text) == tuple(SimpleCommand(tuple(one)) for one in words)
 
 
 def test_a_here_document_is_no_command() -> None:

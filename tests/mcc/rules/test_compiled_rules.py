@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from mcc.contracts.order import Rule
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.rule import compiled
 
 
-def refusal(cel: str) -> RuleError:
-    with pytest.raises(RuleError) as caught:
+def refusal(cel: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
         compiled(Rule(cel=cel))
     return caught.value
 

@@ -6,13 +6,13 @@ import pytest
 
 from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import variables
-from drone.agent.ports.receipts import Receipt
+from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.kinds import ANYTHING
 from mcc.rules.rule import check_declared, variable_shapes
 
@@ -36,8 +36,8 @@ OWN: dict[str, Any] = {
 }
 
 
-def refusal(cel: str, result: object = "report") -> RuleError:
-    with pytest.raises(RuleError) as caught:
+def refusal(cel: str, result: object = "report") -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
         check_declared(Rule(cel=cel), result, TOOLS)
     return caught.value
 
@@ -138,7 +138,7 @@ def test_a_schema_that_leads_to_itself_by_many_ways_is_read_in_no_time() -> None
 
 
 def test_what_is_known_of_evidence_is_what_evidence_holds() -> None:
-    receipt = Receipt(call_id="1", tool="read_file", arguments={}, ok=True, outcome="ok")
+    receipt = CallReceipt(call_id="1", tool="read_file", arguments={}, ok=True, outcome="ok")
     child = Report(record_id="1", agent="explore", title="", status=RecordStatus.COMPLETED, text="", usage=Usage())
     evidence = Evidence("t", [receipt], [child], Usage())
     there = variables({}, evidence, ("receipts", "children", "usage"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcc.rules.reading import Reading, json_in, read_as
+from mcc.rules.reading import ValueReading, json_in, read_as
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
 READ = {
@@ -71,13 +71,13 @@ def test_a_text_where_only_another_type_is_admitted_is_what_it_spells(
     ],
 )
 def test_a_value_with_no_reading_or_two_stays_as_it_is(schema: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert read_as(schema, sent) == Reading(sent)
+    assert read_as(schema, sent) == ValueReading(sent)
 
 
 def test_null_for_an_optional_property_is_left_out_without_a_word() -> None:
-    assert read_as(READ, {"path": "a", "paths": None, "start_line": "null"}) == Reading({"path": "a"})
+    assert read_as(READ, {"path": "a", "paths": None, "start_line": "null"}) == ValueReading({"path": "a"})
     nullable = of({"x": {"type": ["integer", "null"]}})
-    assert read_as(nullable, {"x": None}) == Reading({"x": None})
+    assert read_as(nullable, {"x": None}) == ValueReading({"x": None})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_name_in_another_spelling_or_another_tools_word_is_the_one_it_can_mean
     ],
 )
 def test_a_name_that_may_be_meant_or_means_two_stays(schema: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert read_as(schema, sent) == Reading(sent)
+    assert read_as(schema, sent) == ValueReading(sent)
 
 
 @pytest.mark.parametrize("wrapper", ["arguments", "input", "parameters", "params", "args", "toolInput", "read_file"])
@@ -146,7 +146,7 @@ def test_a_whole_call_in_the_arguments_is_the_call() -> None:
     ],
 )
 def test_what_may_be_no_envelope_stays(schema: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert read_as(schema, sent) == Reading(sent)
+    assert read_as(schema, sent) == ValueReading(sent)
 
 
 def test_a_result_may_come_in_its_own_envelopes() -> None:
@@ -189,8 +189,8 @@ def test_what_fits_stays_and_what_was_read_is_not_read_again(schema: dict[str, A
     schema = {**schema, "type": "object"}
     found = read_as(schema, value)
     if Draft202012Validator(schema).is_valid(value):
-        assert found == Reading(value)
-    assert read_as(schema, found.value) == Reading(found.value)
+        assert found == ValueReading(value)
+    assert read_as(schema, found.value) == ValueReading(found.value)
 
 
 def test_a_hostile_schema_or_value_ends_soon() -> None:

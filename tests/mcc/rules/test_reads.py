@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcc.contracts.order import Rule
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.reads import READS, Passage, Reads
 from mcc.rules.rule import check, check_declared, compiled
 
@@ -90,14 +90,14 @@ def test_what_is_wrong_with_many_items_is_told_in_short() -> None:
 
 @pytest.mark.parametrize("cel", ["quoted('README.md')", "quoted(3, 'a')", "read_lines('a', 'b')", "same_path(1, 2)"])
 def test_what_no_function_takes_is_refused_when_it_is_declared(cel: str) -> None:
-    with pytest.raises(RuleError):
+    with pytest.raises(ExpressionError):
         check_declared(Rule(cel=cel), None, ())
 
 
 def test_functions_over_reads_are_there_only_where_reads_are() -> None:
-    with pytest.raises(RuleError, match="there is no function 'quoted'; there is"):
+    with pytest.raises(ExpressionError, match="there is no function 'quoted'; there is"):
         compiled(Rule(cel="quoted('a', 'b')"), {"task"})
-    with pytest.raises(RuleError, match="'nothing' is not known here; there is: children, receipts, result"):
+    with pytest.raises(ExpressionError, match="'nothing' is not known here; there is: children, receipts, result"):
         compiled(Rule(cel="nothing"))
     checked = check([compiled(Rule(cel="quoted('a', 'b')"))], {})
     assert "where nobody knows what was read" in checked.faults[0]

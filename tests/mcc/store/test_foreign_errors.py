@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable, Unfit
+from mcc.store.database.errors import BadEntry, StoreError, StoreFenced, StoreFull, StoreUnavailable, Unfit
 from mcc.store.database.foreign_errors import ConnectionLost, translated
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
@@ -68,7 +68,7 @@ def test_every_foreign_error_has_a_name_of_ours(error: Exception, own: type[Exce
 
 
 def test_what_is_ours_or_no_database_raised_stays_what_it_is() -> None:
-    for error in (Fenced("stop"), KeyError("x")):
+    for error in (StoreFenced("stop"), KeyError("x")):
         assert translated(error) is error
 
 
@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_and_nothing_is_half_written() -> None:
     store.close()
 
 
-@pytest.mark.parametrize("kind", [Fenced, sqlite3.DatabaseError])
+@pytest.mark.parametrize("kind", [StoreFenced, sqlite3.DatabaseError])
 def test_an_error_goes_with_its_handler_and_waits_for_no_garbage_collector(
     tmp_path: Path, kind: type[Exception]
 ) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
-from mcc.settings import Settings
+from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreFull, StoreUnavailable
 from mcc.store.rows.values import Placed
 from mcc.store.store import BoundedOffload, Store
-from mcc.store.work.orders import Orders, QueueBound
+from mcc.store.work.orders import OrderStore, QueueBound
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 
@@ -55,7 +55,7 @@ async def test_what_is_raised_there_is_raised_here() -> None:
     offload.close()
 
 
-class StuckOrders(Orders):
+class StuckOrders(OrderStore):
     """Orders that place nothing until they are released."""
 
     def __init__(self, store: Store, stuck: threading.Event) -> None:
@@ -72,7 +72,7 @@ class StuckOrders(Orders):
 async def test_readers_are_answered_while_writers_wait_for_a_lock(tmp_path: Path, stuck: threading.Event) -> None:
     store = temporary_store()
     orders = StuckOrders(store, stuck)
-    app = build_app(Settings(data_dir=tmp_path), replace(store, orders=orders), token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), replace(store, orders=orders), token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
         posts = [asyncio.create_task(api.post(ORDERS, json={"prompt": "x"})) for _ in range(20)]
@@ -86,7 +86,7 @@ async def test_readers_are_answered_while_writers_wait_for_a_lock(tmp_path: Path
     assert store.orders.list().items == []
 
 
-class FullOrders(Orders):
+class FullOrders(OrderStore):
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreFull("the disk of the database is full")
 
@@ -94,7 +94,7 @@ class FullOrders(Orders):
 async def test_a_full_disk_is_an_answer_of_its_own(tmp_path: Path) -> None:
     store = temporary_store()
     store = replace(store, orders=FullOrders(store.database, QueueBound(None, store.database.clock), store.documents))
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
         answer = await api.post(ORDERS, json={"prompt": "x"})
@@ -105,7 +105,7 @@ async def test_a_full_disk_is_an_answer_of_its_own(tmp_path: Path) -> None:
 async def test_what_is_left_of_a_disk_is_kept_for_the_orders_that_are_there(tmp_path: Path) -> None:
     store = temporary_store()
     there = store.orders.place(NewOrder(prompt="p"), principal="t").order
-    app = build_app(Settings(data_dir=tmp_path, disk_reserve_mb=MORE_THAN_ANY_DISK), store, token=TOKEN)
+    app = build_app(ServiceSettings(data_dir=tmp_path, disk_reserve_mb=MORE_THAN_ANY_DISK), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
         refused = await api.post(ORDERS, json={"prompt": "x"})
@@ -122,7 +122,10 @@ async def test_what_is_left_of_a_disk_is_kept_for_the_orders_that_are_there(tmp_
 
 async def test_a_service_that_cannot_write_is_not_ready(tmp_path: Path) -> None:
     app = build_app(
-        Settings(data_dir=tmp_path), temporary_store(), token=TOKEN, trouble=lambda: "the disk of the database is full"
+        ServiceSettings(data_dir=tmp_path),
+        temporary_store(),
+        token=TOKEN,
+        trouble=lambda: "the disk of the database is full",
     )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as api:
         ready = await api.get("/readyz")

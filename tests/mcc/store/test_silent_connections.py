@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from mcc.store.database.connections import Watchdog, unwatched
+from mcc.store.database.connections import ConnectionWatchdog, unwatched
 from mcc.store.database.engine import Database
 from tests.faults.tcp import Proxy
 
@@ -74,7 +74,7 @@ def test_the_watchdog_survives_a_connection_that_was_closed_meanwhile() -> None:
         def fileno(self) -> int:
             raise psycopg.OperationalError("the connection is closed")
 
-    watchdog = Watchdog(sa.create_engine("sqlite://"), seconds=0.0)
+    watchdog = ConnectionWatchdog(sa.create_engine("sqlite://"), seconds=0.0)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.settimeout(10.0)

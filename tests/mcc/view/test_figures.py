@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
@@ -36,9 +36,9 @@ async def recorded() -> ChatRecord:
     journal = MemoryJournal("order-1")
     turn = Turn.begun(journal, Budget(Limits()))
     model = ScriptedModel(by_prompt(write))
-    child = Agent(AgentDefinition(name="explore"), model=model, tools=FunctionTools([look]))
+    child = AgentRuntime(AgentDefinition(name="explore"), model=model, tools=FunctionTools([look]))
     delegation = Delegation(turn, {"explore": "Looks."}, lambda wanted: child, depth=0)
-    master = Agent(AgentDefinition(name="master"), model=model, tools=Joined(delegation))
+    master = AgentRuntime(AgentDefinition(name="master"), model=model, tools=Joined(delegation))
     await master.run(Task("master", root_record_id("order-1")), turn)
     record = journal.fold.record()
     assert record is not None

@@ -15,7 +15,7 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.wire import GenerationProgress
-from mcc.view.generation import Generation, in_words
+from mcc.view.generation import GenerationStory, in_words
 from mcc.view.generation_tree import fitting, picture
 from mcc.view.lines import Lines
 from tests.mcc.view.order_journal import BEGAN, CLAIMED, ORDER_ID, QUEUED, call, journal, started
@@ -42,14 +42,14 @@ ROOT_DONE = (begins("r", "course", "/"), ends("r", "course"))
 REFUSED: Told = (agent("2", "lesson"), GateChecked(tool="done", attempt=1, ok=False, errors=("minutes: 7", "too few")))
 
 
-def generation(*told: Told) -> Generation:
-    story = Generation()
+def generation(*told: Told) -> GenerationStory:
+    story = GenerationStory()
     for entry in journal(*told):
         story.add(entry)
     return story
 
 
-def shown(story: Generation, seconds: float = 20, height: int | None = None, width: int = 100) -> str:
+def shown(story: GenerationStory, seconds: float = 20, height: int | None = None, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, height=height or 200, highlight=False, legacy_windows=False)
     at = BEGAN + timedelta(seconds=seconds)
     console.print(picture(story, at) if height is None else fitting(story, at, console))
@@ -162,7 +162,7 @@ def test_in_plain_lines_an_agent_is_known_by_its_node() -> None:
 def test_a_tree_that_grows_while_it_is_drawn_is_drawn_all_the_same() -> None:
     nodes = [begins(f"n{number}", "lesson", f"/lesson-{number}") for number in range(2_000)]
     entries = list(journal(*BEGINNING, *ROOT_DONE, *nodes))
-    story, wrong, over = Generation(), list[Exception](), threading.Event()
+    story, wrong, over = GenerationStory(), list[Exception](), threading.Event()
 
     def draw() -> None:
         while not over.is_set() and not wrong:

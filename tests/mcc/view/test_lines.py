@@ -11,7 +11,7 @@ from mcc.cli.orders import _record_of
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken, CommitMade, WorktreeChange
 from mcc.contracts.entry import ORDER, Draft, Origin
-from mcc.contracts.fact import Fact, Note
+from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
     AgentFinished,
@@ -127,8 +127,8 @@ def test_how_an_agent_came_to_its_result_is_a_plain_line(fact: Fact, said: str) 
     assert str(Lines().line_of(entry)).endswith(f"explore: {said}")
 
 
-@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, Note)], ids=lambda fact: fact.kind)
-def test_whatever_the_record_notes_is_a_plain_line(fact: Note) -> None:
+@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, NotedFact)], ids=lambda fact: fact.kind)
+def test_whatever_the_record_notes_is_a_plain_line(fact: NotedFact) -> None:
     assert Lines().line_of(Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)) is not None
 
 

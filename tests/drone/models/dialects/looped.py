@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.report import Report
 from drone.models.dialects.chat import ChatCompletions
-from drone.models.remote import Endpoint, Remote
-from drone.models.transport import Wire
+from drone.models.remote import ModelEndpoint, Remote
+from drone.models.transport import ModelWire
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import provider
 from mcc.contracts.agents import AgentDefinition
@@ -51,12 +51,12 @@ class StreamedAgent:
         self.journal = MemoryJournal(fresh_id())
         own = row.base_url or f"https://mine.{row.other_hosts[0].replace('*', 'eu-west-1')}/openai/v1"
         known = {"base_url": own, "key": "sk-key-0123456789"}
-        asked = Endpoint(**{"name": f"{name}/{model}", "provider": name, "model": model, **known, **endpoint})
-        self._model = Remote(asked, ChatCompletions(asked), Wire(self.server))
+        asked = ModelEndpoint(**{"name": f"{name}/{model}", "provider": name, "model": model, **known, **endpoint})
+        self._model = Remote(asked, ChatCompletions(asked), ModelWire(self.server))
 
     async def run(self, prompt: str = "Double 21.", **definition: Any) -> Report:
         told = AgentDefinition(name="worker", prompt="You double numbers.", **definition)
-        agent = Agent(told, model=self._model, tools=FunctionTools([double]))
+        agent = AgentRuntime(told, model=self._model, tools=FunctionTools([double]))
         return await agent.run(prompt, agent.turn(self.journal))
 
     @property

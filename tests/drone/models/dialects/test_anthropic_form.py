@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.models.prices import Price
+from drone.models.prices import TokenPrices
 from drone.models.retry import MOST_PAUSES, Unpaused
 from mcc.contracts.blocks import OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
@@ -287,7 +287,7 @@ async def test_cache_writes_have_their_own_price(bench: Any) -> None:
         "cache_read_input_tokens": 1_000,
         "output_tokens": 200,
     }
-    price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
+    price = TokenPrices(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     provider = bench.Provider(lambda _: said(bench, "x", usage=usage))
     reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.listener)
     assert reply.usage.cache_write_tokens == 6_400
@@ -302,7 +302,7 @@ async def test_cache_writes_for_an_hour_cost_more(bench: Any) -> None:
         "cache_creation": {"ephemeral_5m_input_tokens": 400, "ephemeral_1h_input_tokens": 6_000},
         "output_tokens": 200,
     }
-    price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
+    price = TokenPrices(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     provider = bench.Provider(lambda _: said(bench, "x", usage=usage))
     reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.listener)
     assert reply.usage.cost_usd == pytest.approx((400 * 3 + 400 * 3.75 + 6_000 * 6 + 200 * 15) / 1e6)
@@ -313,7 +313,7 @@ async def test_a_broken_stream_costs_what_was_reported_until_then(bench: Any) ->
     begun = bench.named_sse({"type": "message_start", "message": {"usage": {**usage, "output_tokens": 1}}})
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     provider = bench.Provider(bench.streamed(begun, bench.named_sse(start(type="text", text="half"), overloaded)))
-    error = await bench.refused(bench.anthropic(provider, price=Price(3.0, 15.0, cached=0.3, cache_write=3.75)))
+    error = await bench.refused(bench.anthropic(provider, price=TokenPrices(3.0, 15.0, cached=0.3, cache_write=3.75)))
     assert (error.status, error.retryable) == (529, True)
     assert bench.listener.bill.usage.cost_usd == pytest.approx((400 * 3 + 6_400 * 3.75 + 1_000 * 0.3 + 1 * 15) / 1e6)
 

@@ -9,8 +9,8 @@ import pytest
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import ModelError, WantedCall
 from drone.models.dialects.gemini import UNSIGNED, Gemini
-from drone.models.prices import Price
-from drone.models.remote import Endpoint
+from drone.models.prices import TokenPrices
+from drone.models.remote import ModelEndpoint
 from mcc.contracts.blocks import OpaqueBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -186,7 +186,7 @@ async def test_every_thinking_level_is_requested_or_reported(
 ) -> None:
     body = await sent(bench, thinking=thinking, endpoint={"model": model})
     assert body.get("generationConfig", {}).get("thinkingConfig") == told
-    form = Gemini(Endpoint(name="gemini/m", model=model, base_url="https://models.test/v1beta"))
+    form = Gemini(ModelEndpoint(name="gemini/m", model=model, base_url="https://models.test/v1beta"))
     assert bool(list(form.not_sent(bench.asking(thinking=thinking), frozenset()))) is aloud
 
 
@@ -212,7 +212,7 @@ async def test_usage_counts_thoughts_as_output_and_the_last_figures(bench: Any) 
     usage = {"promptTokenCount": 100, "cachedContentTokenCount": 80}
     usage |= {"candidatesTokenCount": 4, "thoughtsTokenCount": 30}
     last = chunk(finish="STOP", **usage)
-    told = (await replied(bench, first, last, price=Price(1, 2, 0.1))).usage
+    told = (await replied(bench, first, last, price=TokenPrices(1, 2, 0.1))).usage
     assert (told.input_tokens, told.cached_input_tokens) == (100, 80)
     assert (told.output_tokens, told.reasoning_tokens) == (34, 30)
     assert told.cost_usd == pytest.approx((20 * 1 + 80 * 0.1 + 34 * 2) / 1e6)

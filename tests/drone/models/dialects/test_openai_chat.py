@@ -7,9 +7,9 @@ import pytest
 
 from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
-from drone.models.prices import Price, known_model
-from drone.models.remote import Endpoint
-from drone.models.transport import Wire
+from drone.models.prices import TokenPrices, known_model
+from drone.models.remote import ModelEndpoint
+from drone.models.transport import ModelWire
 
 TOOL = ToolSpec("read", "Read a file.", {"type": "object"})
 NO_TOOLS = (
@@ -26,7 +26,7 @@ def refusing(words: str) -> httpx.Response:
 
 def model(provider: Any, name: str = "gpt-5.6-terra", **more: Any) -> Any:
     known = {"name": f"openai/{name}", "model": name, "provider": "openai", "base_url": "https://api.openai.com/v1"}
-    return openai_model(Endpoint(**{**known, "key": "sk-1234567890", **more}), Wire(provider))
+    return openai_model(ModelEndpoint(**{**known, "key": "sk-1234567890", **more}), ModelWire(provider))
 
 
 def server(bench: Any, *refusals: str) -> Any:
@@ -90,7 +90,7 @@ async def test_tokens_that_were_written_to_the_cache_are_counted_and_paid_as_suc
     details = {"cached_tokens": 60, "cache_write_tokens": 30}
     usage = {"prompt_tokens": 100, "prompt_tokens_details": details, "completion_tokens": 10}
     data = bench.sse(bench.chunk("stop", content="x"), {"choices": [], "usage": usage}, "[DONE]")
-    price = Price(1.0, 5.0, 0.05, cache_write=1.25)
+    price = TokenPrices(1.0, 5.0, 0.05, cache_write=1.25)
     reply = await model(bench.Provider(bench.streamed(data)), price=price).ask(bench.asking(), bench.listener)
     assert (reply.usage.cached_input_tokens, reply.usage.cache_write_tokens) == (60, 30)
     assert reply.usage.cost_usd == pytest.approx((10 * 1.0 + 60 * 0.05 + 30 * 1.25 + 10 * 5.0) / 1e6)

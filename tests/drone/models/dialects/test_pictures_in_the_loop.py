@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.state.tree import Tree
 from drone.models.dialects.forms import formats
 from drone.models.prices import KnownModel
 from drone.models.registry import Models
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import ModelEndpoint, Remote
 from drone.models.retry import Fallback
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.sandbox.places.paths import Workspace
 from drone.settings import ModelConfig, Settings
 from drone.tools.files.reading import read_file
@@ -95,14 +95,14 @@ class Seer:
 
     @staticmethod
     def asked_by(server: Provider, form: str, known: KnownModel, model: str) -> Remote:
-        endpoint = Endpoint(
+        endpoint = ModelEndpoint(
             f"x/{model}", model, "https://models.test/v1", key="sk-0123456789", stream=False, known=known
         )
-        return Remote(endpoint, formats[form](endpoint), Wire(server))
+        return Remote(endpoint, formats[form](endpoint), ModelWire(server))
 
     async def run(self, model: Any = None) -> Any:
         told = AgentDefinition(name="seer", prompt="You look at pictures.")
-        agent = Agent(told, model=model or self.model, tools=self._tools)
+        agent = AgentRuntime(told, model=model or self.model, tools=self._tools)
         tree = Tree.of(list(self.journal.entries))
         report = await agent.run("What is on logo.png?", agent.turn(self.journal, tree))
         assert (report.status, report.text) == (RecordStatus.COMPLETED, "A logo.")
@@ -202,7 +202,7 @@ async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path
 async def test_an_alias_says_whether_its_model_takes_pictures(tmp_path: Path, images: bool) -> None:
     seer = Seer(tmp_path, "chat")
     table = ModelConfig(provider="openai", model="m", base_url="https://own.test/v1", images=images, stream=False)
-    body = json.dumps(await seer.run(Models(Settings(models={"own": table}), wire=Wire(seer.server)).get("own")))
+    body = json.dumps(await seer.run(Models(Settings(models={"own": table}), wire=ModelWire(seer.server)).get("own")))
     assert (DATA in body) == images
 
 

@@ -11,9 +11,9 @@ import pytest
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
-from drone.models.prices import Price, known_model
-from drone.models.remote import Endpoint
-from drone.models.transport import Wire
+from drone.models.prices import TokenPrices, known_model
+from drone.models.remote import ModelEndpoint
+from drone.models.transport import ModelWire
 from mcc.contracts.blocks import (
     OpaqueBlock,
     RefusalBlock,
@@ -39,7 +39,7 @@ INTERLEAVED = [
 
 def model(server: Any, **more: Any) -> Model:
     known = {"name": NAME, "model": "gpt-6.1-terra", "base_url": "https://api.openai.com/v1", "key": "sk-1234567890"}
-    return responses_model(Endpoint(**{**known, **more}), Wire(server))
+    return responses_model(ModelEndpoint(**{**known, **more}), ModelWire(server))
 
 
 async def replied(bench: Any, *pieces: bytes, **more: Any) -> Reply:
@@ -80,7 +80,7 @@ async def test_an_interleaved_reply_is_read_in_its_order(bench: Any) -> None:
 
 
 async def test_reported_tokens_are_the_usage(bench: Any) -> None:
-    price = Price(1.0, 5.0, 0.05, cache_write=1.25)
+    price = TokenPrices(1.0, 5.0, 0.05, cache_write=1.25)
     usage = (await replied(bench, wire.streamed(INTERLEAVED), price=price)).usage
     assert (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens) == (100, 60, 30)
     assert (usage.output_tokens, usage.reasoning_tokens) == (30, 20)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Model
@@ -15,9 +15,9 @@ from drone.agent.ports.report import Report
 from drone.agent.state.tree import Tree
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.responses import responses_model
-from drone.models.remote import Endpoint
+from drone.models.remote import ModelEndpoint
 from drone.models.retry import Fallback
-from drone.models.transport import Wire
+from drone.models.transport import ModelWire
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition, Rule
 from mcc.contracts.entry import Entry, Origin
@@ -48,9 +48,9 @@ async def double(number: int) -> str:
     return str(number * 2)
 
 
-def told(name: str, **more: Any) -> Endpoint:
+def told(name: str, **more: Any) -> ModelEndpoint:
     known = {"provider": "openai", "base_url": "https://api.openai.com/v1", "key": KEY}
-    return Endpoint(**{"name": f"openai/{name}", "model": name, **known, **more})
+    return ModelEndpoint(**{"name": f"openai/{name}", "model": name, **known, **more})
 
 
 class Stepping(MemoryJournal):
@@ -78,7 +78,7 @@ class Drone:
 
     async def run(self) -> Report:
         gate = gate_for(self._definition, is_subagent=False)
-        agent = Agent(self._definition, model=self._model, tools=FunctionTools([double]), gate=gate)
+        agent = AgentRuntime(self._definition, model=self._model, tools=FunctionTools([double]), gate=gate)
         return await agent.run("Double 2 and 3.", agent.turn(self.journal, Tree.of(self._left)))
 
     def notes(self) -> list[str]:
@@ -100,7 +100,7 @@ class Server(wire.RespondingServer):
 
 async def whole() -> tuple[Server, Drone]:
     server = Server()
-    drone = Drone(responses_model(told("gpt-6.1-terra"), Wire(server)))
+    drone = Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)))
     report = await drone.run()
     assert (report.status, report.result) == (RecordStatus.COMPLETED, {"total": 10})
     return server, drone
@@ -143,7 +143,7 @@ async def test_a_drone_that_goes_on_after_any_commit_asks_in_the_same_bytes() ->
         kept = entries[:number]
         replied = sum(entry.kind == "model.replied" for entry in kept)
         second = Server(first=replied)
-        report = await Drone(responses_model(told("gpt-6.1-terra"), Wire(second)), kept).run()
+        report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(second)), kept).run()
         assert report.result == {"total": 10}
         assert [before_the_last(one) for one in second.bodies] == [
             before_the_last(one) for one in server.bodies[replied:]
@@ -172,7 +172,7 @@ async def test_another_model_continues_without_encrypted_reasoning_and_the_recor
     second = Server(first=2) if form == "responses" else Chat()
     other = told("gpt-5.4", base_url="https://other.test/v1")
     make = responses_model if form == "responses" else openai_model
-    models = Fallback([responses_model(told("gpt-6.1-terra"), Wire(Failing())), make(other, Wire(second))])
+    models = Fallback([responses_model(told("gpt-6.1-terra"), ModelWire(Failing())), make(other, ModelWire(second))])
     drone = Drone(models)
     assert (await drone.run()).result == {"total": 10}
     sent = second.bodies[0]
@@ -186,7 +186,7 @@ async def test_another_model_continues_without_encrypted_reasoning_and_the_recor
 
 async def test_a_refusal_ends_the_run_with_its_words() -> None:
     server = Server([[wire.reasoning(1), wire.refusal(1, "I will not double numbers.")]])
-    report = await Drone(responses_model(told("gpt-6.1-terra"), Wire(server)), rules=(), result=None).run()
+    report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)), rules=(), result=None).run()
     assert report.status is RecordStatus.FAILED
     assert "I will not double numbers" in (report.error or "")
 
@@ -203,7 +203,7 @@ async def test_a_reply_cut_at_its_cap_is_gone_on_with() -> None:
             return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=data)
 
     server = Cut([[], [wire.reasoning(2), wire.message(2, "wer.")]])
-    report = await Drone(responses_model(told("gpt-6.1-terra"), Wire(server)), rules=(), result=None).run()
+    report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)), rules=(), result=None).run()
     assert report.status is RecordStatus.COMPLETED
     items = json.loads(server.bodies[1])["input"]
     assert [item["id"] for item in items if "id" in item] == ["rs_1", "msg_1"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.turns.toolset import Call, ToolSet
+from drone.agent.turns.toolset import StartedCall, ToolSet
 from drone.tools.catalog import Toolbox
 from mcc.contracts.entry import Origin
 from tests.drone.models.offline.playing import SUBAGENT, Answerer, Failure, play
@@ -45,7 +45,7 @@ def with_explorers(tools: ToolSet) -> tuple[Answerer, tuple[ToolSpec, ...]]:
     async def answerer(name: str, arguments: Mapping[str, object]) -> str:
         if name == "subagent":
             return (await play(str(arguments["prompt"]), answerer, specs)).answer
-        output = await tools.call(Call("c", name, arguments, Origin()))
+        output = await tools.call(StartedCall("c", name, arguments, Origin()))
         if output.is_error:
             raise Failure(output.content)
         return output.content

@@ -3,7 +3,7 @@ nothing."""
 
 import pytest
 
-from drone.agent.agent import Agent
+from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.model import NOT_DONE
 from drone.agent.ports.report import Cause, outcome_of
@@ -97,7 +97,7 @@ async def test_the_first_offer_is_close_to_the_request(request_: str, offer: str
 
 @pytest.mark.parametrize("gate", [None, ReportGate()], ids=["free", "gated"])
 async def test_an_order_that_was_not_done_has_failed_for_that_reason(gate: ReportGate | None) -> None:
-    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=OfflineModel(), gate=gate)
+    agent = AgentRuntime(AgentDefinition(name="helper", prompt="Help."), model=OfflineModel(), gate=gate)
     report = await agent.run("What is 2+2?")
     assert (report.status, report.cause) == (RecordStatus.FAILED, Cause.NOT_DONE)
     outcome = outcome_of(report)
