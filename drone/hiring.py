@@ -196,8 +196,8 @@ class Hiring:
         asked = parent.model_settings.over(ModelSettings.of(definition))
         if problem := unsupported_level(model.name, asked.thinking):
             raise CannotHire(f"{model.name} {problem}.")
-        given = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
-        reads = (*given.names, *(_artifact_tools(definition) if given.names else ()))
+        provisions = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
+        reads = (*provisions.names, *(_artifact_tools(definition) if provisions.names else ()))
         share = Share.of(self.limits, definition.limits, 1)
         tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
         return AgentRuntime(
@@ -211,8 +211,8 @@ class Hiring:
                 owed={**owed, "roots": self.place.roots},
                 model_settings=asked,
                 tools_requested=definition.tools,
-                notes=given.steps(reads) if given.missing else (),
-                missing=given.missing,
+                notes=provisions.steps(reads) if provisions.missing else (),
+                missing=provisions.missing,
                 origin=DefinitionOrigin(scope="order"),
                 environment=self._environment(share) if reads else "",
                 roots=self.place.roots,
@@ -224,12 +224,12 @@ class Hiring:
     def _child(
         self, definition: AgentDefinition, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()
     ) -> AgentRuntime:
-        own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
-        nearer = () if own is None else self.names.own_settings.get(own, ())
+        model_name = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
+        nearer = () if model_name is None else self.names.own_settings.get(model_name, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
-        model = parent.model if own is None else self.model(own)
-        given = replace(parent, model=model, model_settings=asked)
-        return self._agent(definition, given, replace(wanted, model=own or INHERIT), notes)
+        model = parent.model if model_name is None else self.model(model_name)
+        equipped = replace(parent, model=model, model_settings=asked)
+        return self._agent(definition, equipped, replace(wanted, model=model_name or INHERIT), notes)
 
     def _own_model(self, definition: AgentDefinition) -> str | None:
         """The model that the agent's file names, else the operator for its role; None = its parent's model."""
@@ -262,29 +262,29 @@ class Hiring:
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         writes = wanted.depth == 0 or parent.alone or definition.isolation == "worktree"
-        given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups, shell_writes=writes)
-        if given.refused:
-            raise CannotHire(given.refused)
-        isolated = self._isolated(definition, parent, given.names) if wanted.depth > 0 else None
+        provisions = provision((*parent.tools.specs(), *hiring), definition, wanted.groups, shell_writes=writes)
+        if provisions.refused:
+            raise CannotHire(provisions.refused)
+        isolated = self._isolated(definition, parent, provisions.names) if wanted.depth > 0 else None
         parent = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
-        delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
-        there = OnlyReading(parent.tools) if given.only_reading else parent.tools
-        tools = Only(there, (*given.names, *(_artifact_tools(definition) if delegation else ())))
+        delegation = frozenset(spec.name for spec in hiring) & frozenset(provisions.names)
+        usable = OnlyReading(parent.tools) if provisions.only_reading else parent.tools
+        tools = Only(usable, (*provisions.names, *(_artifact_tools(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)
-        own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
+        agent_tools: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:
-            whole = parent.tools if SHELL_WRITE in definition.passes_on else there
-            passed = Only(whole, (*given.names, *passed_on(parent.tools.specs(), definition)))
+            inheritable = parent.tools if SHELL_WRITE in definition.passes_on else usable
+            passed = Only(inheritable, (*provisions.names, *passed_on(parent.tools.specs(), definition)))
             below = replace(parent, permits=permits, egress=egress, tools=passed, delegation=delegation, alone=False)
             below = replace(below, spawns=frozenset(team))
-            own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
+            agent_tools = Joined(agent_tools, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
-        specs = (*own.specs(), *(gate.specs() if gate else ()))
+        specs = (*agent_tools.specs(), *(gate.specs() if gate else ()))
         terms = self.terms if wanted.depth == 0 else Terms()
         return AgentRuntime(
             definition,
             model=parent.model,
-            tools=own,
+            tools=agent_tools,
             limits=self.limits,
             gate=gate,
             hired=Hired(
@@ -292,8 +292,8 @@ class Hiring:
                 owed=None if gate is None else terms.as_json(gate.finish, self.place.roots),
                 model_settings=parent.model_settings,
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
-                notes=(*notes, *given.steps([spec.name for spec in specs if not spec.deferred])),
-                missing=given.missing,
+                notes=(*notes, *provisions.steps([spec.name for spec in specs if not spec.deferred])),
+                missing=provisions.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
                 environment=self._environment(share, WORKTREE if isolated else ""),

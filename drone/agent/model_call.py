@@ -87,16 +87,16 @@ class Context:
     async def _clip(self, window: int | None, *, refused: bool) -> bool:
         """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
         transcript, tokens = self._state.transcript, self._state.tokens_of_question()
-        found = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
-        clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
+        clippable = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
+        clipped = [(result, await self._clipped(result, kept)) for result, kept in clippable]
         if not clipped:
             return False
-        cut = sum(len(result.content) + picture_characters(result.pictures) - one.kept for result, one in clipped)
+        cut = sum(len(result.content) + picture_characters(result.pictures) - clip.kept for result, clip in clipped)
         size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
         results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
         fact = TranscriptCompacted(
             summary=f"The conversation did not fit into {size}: {results} shortened, by {cut:,} characters.",
-            clipped=tuple(one for _, one in clipped),
+            clipped=tuple(clip for _, clip in clipped),
             window_tokens=window,
             tokens_before=tokens,
             tokens_after=max(0, tokens - cut // CHARACTERS_PER_TOKEN),

@@ -100,16 +100,16 @@ class ToolCalls:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that may be called now. They can differ between rounds: tool sets change, people remove tools."""
-        there = (*self._tools.specs(), *self._finish_specs)
+        offered = (*self._tools.specs(), *self._finish_specs)
         if self._setup is not None:
-            there = self._setup.current_specs(there)
+            offered = self._setup.current_specs(offered)
         if self._state.landing is not None:
-            there = tuple(filter(self._submits, there))
-        self._specs = {spec.name: spec for spec in there}
+            offered = tuple(filter(self._submits, offered))
+        self._specs = {spec.name: spec for spec in offered}
         # Found tools come last, in the order they were found, so that the provider's cached prefix stays valid.
-        found = (self._specs[name] for name in self._state.found if name in self._specs)
-        there = (*(spec for spec in there if not spec.deferred), *(spec for spec in found if spec.deferred))
-        return tuple(filter(self.is_available, there)) if self._agent_control.has_removed_tools else there
+        discovered = (self._specs[name] for name in self._state.found if name in self._specs)
+        offered = (*(spec for spec in offered if not spec.deferred), *(spec for spec in discovered if spec.deferred))
+        return tuple(filter(self.is_available, offered)) if self._agent_control.has_removed_tools else offered
 
     def _submits(self, spec: ToolSpec) -> bool:
         """Whether the tool submits a result: all that an agent may do with its last reply."""

@@ -90,11 +90,11 @@ class Variables:
     opts: bool = False
 
     def assign(self, name: str, value: Word, text: str) -> None:
-        self.executes = self.executes or any(one in text for one in EXECUTE)
+        self.executes = self.executes or any(word in text for word in EXECUTE)
         self.opts = self.opts or text.startswith(("-", "/dev/", "/proc/"))
         if "[" in text:
             self.bracketed.add(name)
-        if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
+        if (value.is_known or value.is_safe) and name != "IFS" and all(word in _HARMLESS for word in text):
             self.harmless.add(name)
         else:
             self.other.add(name)
@@ -199,23 +199,23 @@ class CommandReading:
 
     def at_end(self) -> list[SimpleCommand]:
         """What the whole text tells beyond its single commands."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
         if self.calculates or self.prompts:
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
-                    found += within(self.evaluated(text, 0), "it is evaluated")
+                    commands += within(self.evaluated(text, 0), "it is evaluated")
         if self.finds_others and self.variables.executes:
-            found.append(unknown("find has words that come from a variable"))
+            commands.append(unknown("find has words that come from a variable"))
         if self.runs_files and self.variables.opts:
-            found.append(unknown("a shell has options that come from a variable"))
+            commands.append(unknown("a shell has options that come from a variable"))
         if self.variables.elsewhere & _COMMANDS:
-            found.append(unknown("a variable whose value a shell runs is set to what is not known"))
+            commands.append(unknown("a variable whose value a shell runs is set to what is not known"))
         if self.expands_aliases and self.aliases & self.names:
-            found.append(unknown("an alias stands for it"))
+            commands.append(unknown("an alias stands for it"))
         if doubt := self.variables.doubt():
-            found.append(unknown(doubt))
-        return found
+            commands.append(unknown(doubt))
+        return commands
 
 
 def is_name(text: str) -> bool:
@@ -225,9 +225,9 @@ def is_name(text: str) -> bool:
 
 def _names(text: str) -> set[str]:
     names, now = set[str](), ""
-    for one in f"{text} ":
-        if one in NAMED or (now and one in DIGITS):
-            now += one
+    for sign in f"{text} ":
+        if sign in NAMED or (now and sign in DIGITS):
+            now += sign
         elif now:
             names.add(now)
             now = ""

@@ -182,10 +182,10 @@ class RunGate:
         if call.name == VALIDATE:
             return True
         asks = self._gate.check_only
-        given = self._read(call).call.arguments
-        if asks is None or self._state.landing is not None or not isinstance(given, Mapping):
+        arguments = self._read(call).call.arguments
+        if asks is None or self._state.landing is not None or not isinstance(arguments, Mapping):
             return False
-        return given.get(asks) is True
+        return arguments.get(asks) is True
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
         """Check again what was accepted under another drone, without using an attempt; if it is not accepted any more,
@@ -223,7 +223,7 @@ class RunGate:
         call, notes = (read := self._read(call)).call, read.notes
         if not isinstance(call.arguments, Mapping):
             return GateVerdict((not_an_object(call.name, call.arguments),))
-        offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
+        offered = {name: value for name, value in call.arguments.items() if name != self._gate.check_only}
         try:
             verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
@@ -272,9 +272,9 @@ def _spelled(text: str, spec: ToolSpec) -> Mapping[str, object] | None:
     properties = spec.parameters.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return None
-    found, is_wrapped = json_in(text), {*properties} - {CHECK_ONLY} == {WRAPPED}
-    if isinstance(found, Mapping) and (not is_wrapped or WRAPPED in found):
-        return found
+    spelled, is_wrapped = json_in(text), {*properties} - {CHECK_ONLY} == {WRAPPED}
+    if isinstance(spelled, Mapping) and (not is_wrapped or WRAPPED in spelled):
+        return spelled
     read = read_as(spec.parameters, {WRAPPED: text}).value if is_wrapped else {}
     return None if isinstance(read.get(WRAPPED, ""), str) else read
 

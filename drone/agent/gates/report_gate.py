@@ -105,8 +105,8 @@ def gate_for(
     `result_schema` and `rules`: the order's, for its root agent. The schema replaces that of the agent's definition,
     the rules are added to those of the definition. Raises `SchemaError`, `ExpressionError`.
     """
-    own = None if definition.result == TEXT_NAME else definition.result
-    schema = own if result_schema is None else result_schema
+    declared = None if definition.result == TEXT_NAME else definition.result
+    schema = declared if result_schema is None else result_schema
     every = (*definition.rules, *rules)
     if schema is None and not every and (definition.result == TEXT_NAME or not is_subagent):
         return None

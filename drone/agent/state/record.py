@@ -308,10 +308,10 @@ class RecordState:
         self.open = None
         calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
-        self.denied = any(one.outcome is Outcome.DENIED for one in done)
+        self.denied = any(end.outcome is Outcome.DENIED for end in done)
         results = (
-            ToolResult(one.call_id, one.name, one.content, one.is_error, tuple(map(Picture, one.images)))
-            for one in done
+            ToolResult(end.call_id, end.name, end.content, end.is_error, tuple(map(Picture, end.images)))
+            for end in done
         )
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]

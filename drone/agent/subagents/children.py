@@ -236,11 +236,11 @@ def _chain_of(tree: Tree, record_id: str, *, without: str) -> list[RecordState]:
     while first is not None and (before := _continues(first)) is not None:
         first = tree.begun(before)
     chain: list[RecordState] = []
-    following = {_continues(one): one for one in tree.records.values() if _continues(one)}
-    one = first
-    while one is not None and one.finished is not None and one.origin.record_id != without:
-        chain.append(one)
-        one = following.get(one.origin.record_id or "")
+    following = {_continues(record): record for record in tree.records.values() if _continues(record)}
+    record = first
+    while record is not None and record.finished is not None and record.origin.record_id != without:
+        chain.append(record)
+        record = following.get(record.origin.record_id or "")
     return chain
 
 

@@ -182,18 +182,20 @@ class OrderStore:
         """
         database, at, placings = self._database, self._database.clock.now(), []
         refused: dict[int, Exception] = {}
-        for index, one in enumerate(request):
+        for index, order in enumerate(request):
             try:
-                document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
+                document = ordered_document(self._documents, order.new, principal, at, order.blueprint)
             except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
-            placings.append(Placing(one.new, principal, one.idempotency_key, at, database.time, None, document, on_ask))
+            placings.append(
+                Placing(order.new, principal, order.idempotency_key, at, database.time, None, document, on_ask)
+            )
         if refused:
             raise SomeRefused(refused)
         accepted = self._accepted(placings)
-        read = self._some([one.order_id for one in accepted if one.order is None])
-        return [_answered(one, one.order or read[one.order_id]) for one in accepted]
+        read = self._some([answer.order_id for answer in accepted if answer.order is None])
+        return [_answered(answer, answer.order or read[answer.order_id]) for answer in accepted]
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
