@@ -121,11 +121,11 @@ class Crew:
                     workspace = await threads.claim(self._open_workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.checkpoints.revert(order, workspace, turn, context.reached))
-                own = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
+                order_tools = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
                 seen = context.seen
                 if workspace is not None and seen is None:
                     seen = await threads.claim(self.seen_in, workspace)
-                hiring, tools = await self._hiring(order, turn, (workspace, seen), own)
+                hiring, tools = await self._hiring(order, turn, (workspace, seen), order_tools)
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, context.documents))
                 master = await self._master(order, context, hiring, tools)
@@ -140,8 +140,8 @@ class Crew:
     async def _make_gates(self, hiring: Hiring, order: WorkOrder) -> None:
         """Compile the gates of the order's agents; only once for all orders that hire from the drone's own definitions
         and bring neither terms nor permissions of their own."""
-        own = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
-        shared = own and hiring.terms == Terms() and not order.permission
+        is_installed = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
+        shared = is_installed and hiring.terms == Terms() and not order.permission
         kind = (order.agent, order.mode)
         if shared and kind in self._gates_made:
             return
@@ -179,8 +179,8 @@ class Crew:
         redactor = hiring.turn.redactor
         await self._make_gates(hiring, order)
         if context.documents is not None:
-            own, told = await open_chat(context.documents, order.id)
-            tools = Joined(tools, Redacted(own, redactor))
+            document_tools, told = await open_chat(context.documents, order.id)
+            tools = Joined(tools, Redacted(document_tools, redactor))
             hiring = hiring.telling(redactor.text(told)).with_groups(order.agent, GROUPS)
         earlier = tuple(map(redactor.model, context.session))
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
@@ -261,15 +261,15 @@ class Crew:
             return order.kind is OrderKind.REVERT
         try:
             checkpoints = self.checkpoints.of(order, workspace)
-            there = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
-            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
+            specs = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
+            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in specs):
                 return False
             master = self._agents_in(workspace).get(order.agent)
-            given = provision(there, master)
-            lowered = given.only_reading and SHELL_WRITE not in master.passes_on
-            had = map(only_reading, there) if lowered else there
+            provisions = provision(specs, master)
+            lowered = provisions.only_reading and SHELL_WRITE not in master.passes_on
+            had = map(only_reading, specs) if lowered else specs
             writing = {spec.name for spec in had if spec.may_write and spec.group not in NOTE_GROUPS}
-            return not writing.isdisjoint((*given.names, *passed_on(there, master)))
+            return not writing.isdisjoint((*provisions.names, *passed_on(specs, master)))
         except (CannotHire, LookupError, PathError):
             return True
 

@@ -82,28 +82,28 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
     drones, orders = service.store.leases.registrations(), [one.order for one in asked.orders]
     accepted: list[BatchOrder] = []
     refused: dict[int, Exception] = {}
-    for index, found in enumerate(checked_together(orders, service.settings, drones, now())):
-        if isinstance(found, Unacceptable):
-            refused[index] = found
+    for index, new in enumerate(checked_together(orders, service.settings, drones, now())):
+        if isinstance(new, Unacceptable):
+            refused[index] = new
             continue
         try:
-            blueprint = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
+            blueprint = service.catalogue.find(new.blueprint).blueprint if new.blueprint else None
         except (UnlistedBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        accepted.append(BatchOrder(found, asked.orders[index].idempotency_key, blueprint))
+        accepted.append(BatchOrder(new, asked.orders[index].idempotency_key, blueprint))
     if refused:
         raise SomeRefused(refused)
     return accepted
 
 
 def _refused(refused: Mapping[int, Exception], count: int) -> Response:
-    found = {index: mistake_in(error) for index, error in sorted(refused.items())}
+    mistakes = {index: mistake_in(error) for index, error in sorted(refused.items())}
     errors = [
         {**asdict(mistake), "field": ".".join(filter(None, ("orders", str(index), mistake.field))), "index": index}
         | {"status": status}
-        for index, (status, mistake) in found.items()
+        for index, (status, mistake) in mistakes.items()
     ]
-    several = "One of these orders" if len(found) == 1 else f"{len(found):,} of these {count:,} orders"
+    several = "One of these orders" if len(mistakes) == 1 else f"{len(mistakes):,} of these {count:,} orders"
     detail = f"{several} cannot be accepted, so none was. {errors[0]['field']}: {errors[0]['message']}"
     return problem(422, detail, errors=errors)

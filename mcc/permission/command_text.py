@@ -61,7 +61,7 @@ class CommandText(WordReader):
 
     def _announce_here_document(self, *, tabs: bool) -> None:
         """Read the mark that ends a here-document: a shell removes its quotes, but expands nothing in it."""
-        start, found = self.at, len(self.found)
+        start, count = self.at, len(self.found)
         mark = self.word()
         raw = self.joined_since(start)
         if mark.is_known:
@@ -72,7 +72,7 @@ class CommandText(WordReader):
             raise Unclear("the mark of a here-document is quoted and expanded")
         if self._posix and "$" in raw:
             raise Unclear("the mark of a here-document is quoted and expanded")
-        del self.found[found:]
+        del self.found[count:]
         self._here.append((text, mark.quoted, tabs))
 
     def read_here_documents(self) -> None:

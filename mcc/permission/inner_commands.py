@@ -25,9 +25,9 @@ def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -
             reading.enter()
         except Unclear:
             return Inner([unknown(TOO_DEEP)], TOO_DEEP)
-        found = _Runner(name, words, reading, level).inner()
+        inner = _Runner(name, words, reading, level).inner()
         reading.leave()
-        return found
+        return inner
     return Inner()
 
 
@@ -61,11 +61,11 @@ class _Runner:
         if self.name in OTHER_SHELLS:
             return Inner([self.unknown()], "it runs other commands")
         if self.name in SHELLS:
-            found = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
-            return Inner(within(found, why), why if found else "")
-        found = self.program(PROGRAMS[self.name])
-        is_plain = self.name == "jobs" and not found
-        return Inner(within(found, why), "" if is_plain else f"{self.name} runs other commands")
+            commands = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
+            return Inner(within(commands, why), why if commands else "")
+        commands = self.program(PROGRAMS[self.name])
+        is_plain = self.name == "jobs" and not commands
+        return Inner(within(commands, why), "" if is_plain else f"{self.name} runs other commands")
 
     def unknown(self, why: str = "") -> SimpleCommand:
         return unknown(why or f"{self.name} runs a command that is not known from its words")
@@ -81,20 +81,20 @@ class _Runner:
         return simple(words, self.reading, self.level)
 
     def program(self, program: ShellProgram) -> list[SimpleCommand]:
-        found = options_of(self.words, program)
-        if found is None:
+        options = options_of(self.words, program)
+        if options is None:
             return [self.unknown(f"{self.name} has options that are not known")]
         self.reading.trust(self.words)
-        if program.ends & found.seen.keys():
+        if program.ends & options.seen.keys():
             return []
-        commands = [one for word in found.values(program.text) for one in self.text([word], posix=True)]
-        if program.text & found.seen.keys():
+        commands = [command for word in options.values(program.text) for command in self.text([word], posix=True)]
+        if program.text & options.seen.keys():
             return commands
         if self.name == "env":
-            found = self.split_by_env(found)
-            if found is None:
+            options = self.split_by_env(options)
+            if options is None:
                 return [self.unknown("env runs a text that it splits by itself")]
-        return self.after(program, found)
+        return self.after(program, options)
 
     def split_by_env(self, found: ProgramOptions) -> ProgramOptions | None:
         """Put the words of `env -S` in place of the option."""
@@ -102,9 +102,9 @@ class _Runner:
         if not texts:
             return found
         text = texts[0]
-        if len(texts) > 1 or not text.is_known or any(one in text.text for one in "\\$#'\"\n"):
+        if len(texts) > 1 or not text.is_known or any(part in text.text for part in "\\$#'\"\n"):
             return None
-        words = [Word(text=one) for one in text.text.split()]
+        words = [Word(text=part) for part in text.text.split()]
         return options_of([self.words[0], *words, *found.rest], PROGRAMS["env"])
 
     def after(self, program: ShellProgram, found: ProgramOptions) -> list[SimpleCommand]:
@@ -125,7 +125,7 @@ class _Runner:
         if program.operands and any(not word.is_known and word.text.startswith(HOLE) for word in operands):
             tried = True
         if tried:
-            commands += [one for place in range(1, min(len(rest), _TRIED)) for one in self.simple(rest[place:])]
+            commands += [command for place in range(1, min(len(rest), _TRIED)) for command in self.simple(rest[place:])]
         if self.name == "runuser" and found.values(frozenset({"u", "user"})):
             return commands + (self.simple(rest) or [self.unknown()])
         if program.follows == "nothing":
@@ -160,39 +160,44 @@ class _Runner:
     def xargs(self) -> Inner:
         """The command of xargs gets words from its input: those after its own are unknown."""
         why = "xargs runs other commands"
-        found = options_of(self.words, PROGRAMS["xargs"])
-        if found is None:
+        options = options_of(self.words, PROGRAMS["xargs"])
+        if options is None:
             return Inner([self.unknown("xargs has options that are not known")], why)
-        if _HELP & found.seen.keys():
+        if _HELP & options.seen.keys():
             return Inner()
-        if not found.rest:
+        if not options.rest:
             return Inner(self.simple([Word("echo"), _MORE]), why)
-        marks = [word.text or "{}" for word in found.values(frozenset({"I", "i", "replace"}))]
-        rest = _replaced(found.rest, marks[-1]) if marks else [*found.rest, _MORE]
+        marks = [word.text or "{}" for word in options.values(frozenset({"I", "i", "replace"}))]
+        rest = _replaced(options.rest, marks[-1]) if marks else [*options.rest, _MORE]
         return Inner(within(self.simple(rest), "xargs runs it"), why)
 
     def parallel(self) -> Inner:
         """The words of parallel are joined to one text, with words from its arguments or input, which it quotes."""
         why = "parallel runs other commands"
-        found = options_of(self.words, PROGRAMS["parallel"])
-        if found is None:
+        options = options_of(self.words, PROGRAMS["parallel"])
+        if options is None:
             return Inner([self.unknown("parallel has options that are not known")], why)
-        if PROGRAMS["parallel"].ends & found.seen.keys():
+        if PROGRAMS["parallel"].ends & options.seen.keys():
             return Inner()
-        own: list[Word] = []
-        for word in found.rest:
+        template: list[Word] = []
+        for word in options.rest:
             if word.is_known and word.text.rstrip("+") in (":::", "::::"):
                 break
-            own.append(word)
-        marks = [word.text for word in found.values(frozenset({"I"}))]
-        if not own or not all(word.is_known for word in own) or any("{=" in word.text for word in own) or marks:
+            template.append(word)
+        marks = [word.text for word in options.values(frozenset({"I"}))]
+        if (
+            not template
+            or not all(word.is_known for word in template)
+            or any("{=" in word.text for word in template)
+            or marks
+        ):
             return Inner([self.unknown("parallel runs what it reads")], why)
-        text = _filled(" ".join(word.text for word in own))
+        text = _filled(" ".join(word.text for word in template))
         return Inner(within(self.text([Word(f"{text} {HOLE}")]), "parallel runs it"), why)
 
     def find(self) -> Inner:
         """What `-exec` and its like run, up to `;` or `+`; find puts file names in place of `{}`."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         place = 1
         while place < len(self.words):
             word = self.words[place]
@@ -201,15 +206,15 @@ class _Runner:
                 end = next((at for at in range(place, len(self.words)) if _ends(self.words, at)), len(self.words))
                 # A path that find gives begins as its starting point does, so never as an option.
                 run = _replaced(self.words[place:end], "{}", "./")
-                found += self.simple(run) or [self.unknown()]
+                commands += self.simple(run) or [self.unknown()]
                 place = end
             elif not word.is_known and word.text.lstrip("{").startswith("-"):
-                found.append(self.unknown("the words of find are not known"))
-        why = "find runs other commands" if found else ""
+                commands.append(self.unknown("the words of find are not known"))
+        why = "find runs other commands" if commands else ""
         self.reading.finds_others |= any(not word.is_one for word in self.words)
         if any(word is _MORE for word in self.words):
-            found.append(self.unknown("the words of find are not known"))
-        return Inner(within(found, "find runs it"), why)
+            commands.append(self.unknown("the words of find are not known"))
+        return Inner(within(commands, "find runs it"), why)
 
     def shell(self, found: ProgramOptions | None) -> list[SimpleCommand]:
         if found is None:
@@ -242,10 +247,10 @@ class _Runner:
             return []
         if not rest[0].is_one:
             return [self.unknown(f"{self.name} runs a text that only a shell could expand")]
-        found = self.text(rest[:1], posix=self.name not in ("bash", "rbash"))
-        if self.name in ("zsh", "rzsh") and not all(one.plain and one.whole for one in found):
-            found.append(self.unknown("zsh may read it in another way"))
-        return found
+        commands = self.text(rest[:1], posix=self.name not in ("bash", "rbash"))
+        if self.name in ("zsh", "rzsh") and not all(command.plain and command.whole for command in commands):
+            commands.append(self.unknown("zsh may read it in another way"))
+        return commands
 
 
 _HELP = frozenset({"help", "version"})
@@ -272,7 +277,7 @@ def _filled(text: str) -> str:
     parts: list[str] = []
     for place, piece in enumerate(text.split("{")):
         inner, closed, after = piece.partition("}")
-        if place and closed and all(one in "0123456789./#%+-:" for one in inner):
+        if place and closed and all(sign in "0123456789./#%+-:" for sign in inner):
             parts += [HOLE, after]
         else:
             parts += ["{" if place else "", piece]

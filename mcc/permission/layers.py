@@ -65,11 +65,11 @@ class Facts:
         except (ExpressionError, KeyError, RecursionError):
             return None
         try:
-            found = made.value(frame)
+            value = made.value(frame)
         except (Fault, StepsExhausted, RecursionError):
-            found = None
+            value = None
         self.steps = max(0, frame.steps)
-        return found if found is True or found is False else None
+        return value if value is True or value is False else None
 
 
 @dataclass(frozen=True, slots=True)

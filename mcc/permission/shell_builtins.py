@@ -85,15 +85,15 @@ class Builtin:
         return self.runs([])
 
     def alias(self) -> Inner:
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         for word in self.words[1:]:
             name, is_set, value = word.text.partition("=")
             if HOLE in word.text and not word.is_safe:
-                found.append(unknown("an alias stands for what only a shell could expand"))
+                commands.append(unknown("an alias stands for what only a shell could expand"))
             elif is_set:
                 self.reading.aliases.add(name)
-                found += self.text([Word(value)])
-        return self.runs(found)
+                commands += self.text([Word(value)])
+        return self.runs(commands)
 
     def hash(self) -> Inner:
         renames = any(word.text.startswith("-") and "p" in word.text for word in self.words[1:])
@@ -141,7 +141,7 @@ class Builtin:
 
     def declare(self) -> Inner:
         """`declare` and its like set variables, some to what they calculate (-i) or to names of others (-n)."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         variables, is_set_up = self.reading.variables, True
         for word in self.words[1:]:
             text = word.text
@@ -152,14 +152,14 @@ class Builtin:
             name = name.removesuffix("+").partition("[")[0]
             if is_set and HOLE not in name:
                 variables.assign(name, word, value)
-                found += assigned_commands(name, value, word, self.reading, self.level)
+                commands += assigned_commands(name, value, word, self.reading, self.level)
             elif HOLE in name:
                 variables.any_trusted = False
         if not is_set_up:
             variables.any_trusted = False
             self.reading.calculates = True
         inner = self.brackets(self.words[1:])
-        return Inner(found + inner.commands, inner.why)
+        return Inner(commands + inner.commands, inner.why)
 
     def brackets(self, words: Sequence[Word]) -> Inner:
         """A substitution in the index of a name is run, even if it was quoted."""

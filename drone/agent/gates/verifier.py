@@ -113,9 +113,7 @@ def _calls_shown(messages: Iterable[Message]) -> list[str]:
             for result in message.results:
                 how = "failed" if result.is_error else "ok"
                 sent = cut(to_json(arguments.get(result.call_id)).decode(), OUTPUT_CHARACTERS)
-                lines.append(
-                    f"{result.name} {sent}: {how}\n{cut(unfenced(result.content), OUTPUT_CHARACTERS)}"
-                )
+                lines.append(f"{result.name} {sent}: {how}\n{cut(unfenced(result.content), OUTPUT_CHARACTERS)}")
     return lines
 
 

@@ -266,8 +266,8 @@ def prevents_parking(control: Control, parking: Parking) -> bool:
     """
     if not control.open:
         return False
-    whole = control.record_id is None and (cancels_order(control) or _ends_wait(control, parking.reason))
-    return control.number > parking.control_seq or whole
+    of_order = control.record_id is None and (cancels_order(control) or _ends_wait(control, parking.reason))
+    return control.number > parking.control_seq or of_order
 
 
 def waits_until(due: int, expires_at: int | None) -> int:

@@ -185,9 +185,7 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
         drafts = list(part.drafts)
         if (asked := part.commands) is not None:
             try:
-                done = changes.apply(
-                    asked.document_id, asked.commands, asked.author, command_id=asked.command_id
-                )
+                done = changes.apply(asked.document_id, asked.commands, asked.author, command_id=asked.command_id)
             except (DispatchRefused, UnknownDocument) as problem:
                 refused = problem
             else:
