@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from typing import Unpack
@@ -213,7 +213,7 @@ class Bubblewrap:
                         launch,
                         argv=command.argv,
                         fds=command.descriptors,
-                        limits=self.limits.of_each(together=self.meter.holds("memory")),
+                        limits=self._process_limits(),
                         before=before,
                         environment=command.environment,
                     )
@@ -233,6 +233,10 @@ class Bubblewrap:
                     raise
                 unfinished.append(f"its changes to protected files could not be looked for: {problem}")
         return replace(ended, undone=undone, unfinished=tuple(unfinished))
+
+    def _process_limits(self) -> Mapping[int, int]:
+        """Limits of each process (`RLIMIT_…`)."""
+        return self.limits.of_each(together=self.meter.holds("memory"))
 
     def _command(self, call: ProgramCall, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
         return SandboxCommand(self._sandbox_program, call, prepared, leash)
