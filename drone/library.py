@@ -54,10 +54,12 @@ class Agent(agent.AgentRuntime):
     ) -> None:
         limits = limits or Limits()
         _refuse_what_needs_an_order(definition, subagent_runner, gate)
-        own, share = toolset(tools), Share.of(limits, definition.limits, 0)
+        agent_tools, share = toolset(tools), Share.of(limits, definition.limits, 0)
         if subagent_runner is not None:
-            own = Joined(own, DelegationTools(subagent_runner, dict.fromkeys(definition.spawns, ""), limits=limits))
-        chosen, notes = _chosen(definition, own)
+            agent_tools = Joined(
+                agent_tools, DelegationTools(subagent_runner, dict.fromkeys(definition.spawns, ""), limits=limits)
+            )
+        chosen, notes = _chosen(definition, agent_tools)
         named = _model(definition, model)
         super().__init__(
             definition,
@@ -108,8 +110,8 @@ def _chosen(definition: AgentDefinition, given: ToolSet) -> tuple[ToolSet, tuple
         raise ValueError(f"The tools of {definition.name}: {error}") from error
     if provided.missing:
         raise ValueError(f"{definition.name} names tools that it was not given: {', '.join(provided.missing)}.")
-    there = OnlyReading(given) if provided.only_reading else given
-    return Only(there, provided.names), provided.steps(provided.names)
+    usable = OnlyReading(given) if provided.only_reading else given
+    return Only(usable, provided.names), provided.steps(provided.names)
 
 
 def _model(definition: AgentDefinition, given: Model | ModelSource | Mapping[str, Model]) -> Model:

@@ -104,9 +104,9 @@ class PermissionGate:
             before = self._requests_for(call)
             if not before or before[-1].decision == "approve":
                 with self._turn.idle.moving(call.call_id):
-                    found = await self._approval_or_request(call, spec, ruling, before)
-                if found is not None:
-                    return found
+                    decision = await self._approval_or_request(call, spec, ruling, before)
+                if decision is not None:
+                    return decision
                 continue
             last = before[-1]
             if last.decision is not None:
@@ -155,9 +155,9 @@ class PermissionGate:
             preview, hidden = Preview("text", f"{call.name} {in_full(shown)}"), invisible_in(shown)
         else:
             hidden = count_invisible(preview.text)
-        whole = preview.text
-        text, artifact = await self._turn.artifacts.fitted(whole, readable=False, room=PREVIEW_CHARACTERS)
-        same = None if text == whole else sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+        shown_text = preview.text
+        text, artifact = await self._turn.artifacts.fitted(shown_text, readable=False, room=PREVIEW_CHARACTERS)
+        same = None if text == shown_text else sha256(shown_text.encode("utf-8", "surrogatepass")).hexdigest()
         return ShownPreview(kind=preview.kind, text=text, artifact=artifact, sha256=same, hidden=hidden)
 
     async def _effect_of(self, call: StartedCall, spec: ToolSpec) -> _Effect | Output:
@@ -224,12 +224,12 @@ def _refusal(name: str, heard: ApprovalDecided) -> str:
 def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
     """A sentence saying what differs from the previous request."""
     differences = [
-        f"the {name} is {there or 'none'}, and was {then or 'none'}"
-        for name, then, there in (
+        f"the {name} is {now or 'none'}, and was {then or 'none'}"
+        for name, then, now in (
             ("profile", before.profile, asked.profile),
             ("workspace", before.workspace, asked.workspace),
         )
-        if then != there
+        if then != now
     ]
     if before.preview != asked.preview:
         differences.append(f"what it would do is another: {_first_difference(before.preview, asked.preview)}")

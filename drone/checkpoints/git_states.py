@@ -54,7 +54,7 @@ class _Restored:
 
     def names(self, now: _Tree) -> set[bytes]:
         """Its entries after the restore."""
-        gone = {name for path, (name, node) in self.targets.items() if node is None and path == self._entry(name)}
+        gone = {name for path, (name, node) in self.targets.items() if node is None and path == _below(self.path, name)}
         return (now.names(self.path) - gone) | {name for name, node in self.targets.values() if node is not None}
 
     def guarded(self, now: _Tree) -> _Leaves:
@@ -62,9 +62,6 @@ class _Restored:
         stays = {path: leaf for path, leaf in now.guarded(self.path).items() if path not in self.targets}
         placed = ((path, node) for path, (name, node) in self.targets.items() if node and is_guarded(os.fsdecode(name)))
         return stays | {path: (node.kind, node.digest) for path, node in placed if node.kind != "directory"}
-
-    def _entry(self, name: bytes) -> bytes:
-        return _below(self.path, name)
 
 
 def unsafe_targets(trees: Trees, targets: Targets, now: bytes, states: Sequence[bytes]) -> frozenset[bytes]:

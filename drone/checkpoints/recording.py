@@ -92,7 +92,7 @@ class OrderCheckpoints:
 
     def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> BegunCheckpoint:
         """Take a checkpoint of the paths that the call may change, None = anything; for a call that began before,
-        answer its first checkpoint. Raises `StoreBroken`, OSError, `Stopped`."""
+        answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoints = store.checkpoints(self.order_id)
             self._running.add(call_id)
@@ -113,7 +113,7 @@ class OrderCheckpoints:
 
     def close(self, call_id: str, stop: Event) -> CallChanges:
         """Close the checkpoint of a call that is over, and answer what the call changed; nothing for a call that never
-        began. Raises `StoreBroken`, OSError, `Stopped`."""
+        began. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoint = _of(store.checkpoints(self.order_id), call_id)
             if checkpoint is None:
@@ -153,7 +153,9 @@ class OrderCheckpoints:
         return _of(self.known(), call_id) is not None
 
     def summary(self, stop: Event) -> Summary | None:
-        """The changes of the order, None for none; its calls must be over. Raises `StoreBroken`, OSError, `Stopped`."""
+        """The changes of the order, None for none; its calls must be over.
+
+        Raises `StoreBroken`, OSError, `ScanStopped`."""
         if not self.known():
             return None
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():

@@ -39,8 +39,8 @@ class DocumentPort(Protocol):
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
         """Apply all commands or none, and write one `document.changed` per step under `origin`, in one transaction.
 
-        A `command_id` that was applied before changes nothing and writes no entry. Raises `Refused`, `DocumentLost`,
-        `JournalError`.
+        A `command_id` that was applied before changes nothing and writes no entry. Raises `DispatchRefused`,
+        `DocumentLost`, `JournalError`.
         """
 
 

@@ -83,7 +83,7 @@ async def task_result(
                 progress(state.status_message[:500])
             match state.status:
                 case "completed":
-                    return _result(state)
+                    return types.CallToolResult.model_validate(readable_result(state.result or {}), by_name=False)
                 case "failed" | "cancelled":
                     raise TaskFailed(_reason(state))
                 case "input_required":
@@ -122,10 +122,6 @@ async def _cancel(session: ClientSession, task_id: str) -> None:
 
 def _request(method: str, task_id: str, **more: Any) -> _TaskRequest:
     return _TaskRequest(method=method, params={"taskId": task_id, **more})
-
-
-def _result(state: TaskState) -> types.CallToolResult:
-    return types.CallToolResult.model_validate(readable_result(state.result or {}), by_name=False)
 
 
 def _reason(state: TaskState) -> str:

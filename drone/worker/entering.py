@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
-from drone.agent.ports.journal import Fenced as JournalFenced
+from drone.agent.ports.journal import Fenced
 from drone.crew import Crew
 from drone.order_context import Seen
 from drone.sandbox.host_lock import HostLock, Overtaken
@@ -56,7 +56,7 @@ class Entrance:
         except StoreUnavailable:
             locked, seen = False, None
         except Overtaken as problem:
-            raise JournalFenced(str(problem)) from problem
+            raise Fenced(str(problem)) from problem
         if locked:
             return seen
         await self._wait_for(lock)
@@ -89,7 +89,7 @@ class Entrance:
                     ended, give_up = True, self._clock() + self._grace_seconds
                 await asyncio.sleep(LOOK_SECONDS)
         except Overtaken as problem:
-            raise JournalFenced(str(problem)) from problem
+            raise Fenced(str(problem)) from problem
 
     @staticmethod
     def _try_lock(lock: HostLock) -> bool:

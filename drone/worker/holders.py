@@ -24,8 +24,8 @@ _NOT_UP = (
     "that drone with its data directory, and revert once more."
 )
 _SEVERAL = (
-    "Order {} was worked on by several drones, and this host ({}) has not the checkpoints that {} took: nothing was "
-    "done. What the last of them did is taken back where it was kept, with the entry before which it began as `to`."
+    "Order {} was worked on by several drones, and this host ({}) does not have the checkpoints that {} took: nothing "
+    "was done. What the last of them did is taken back where it was kept, with the entry before which it began as `to`."
 )
 _ONLY_THERE = (
     "This session works in a checkout of {} that drone {} has, which is not up. Start that drone, or place the order "

@@ -232,7 +232,7 @@ def _describe(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         described = by_framework()
         described["servers"] = [{"url": "../.."}]  # Relative to the document itself.
-        for operation in (one for methods in described["paths"].values() for one in methods.values()):
+        for operation in (operation for methods in described["paths"].values() for operation in methods.values()):
             operation["summary"] = _first_clause(operation["description"])
             for status, response in operation["responses"].items():
                 if (status == "default" or status >= "400") and (problem := response.get("content", {})):

@@ -30,8 +30,8 @@ async def inbox(
     """Items that wait or waited for a person, newest first: tool calls, outlines of documents, questions."""
     if order_id is not None and not is_identifier(order_id):
         order_id = ""
-    found = service.store.approvals.list
-    return page(await service.offload(found, status, order_id=order_id, cursor=cursor, limit=limit))
+    listing = service.store.approvals.list
+    return page(await service.offload(listing, status, order_id=order_id, cursor=cursor, limit=limit))
 
 
 @router.get("/approvals", responses=answers(Listing[AnyApproval]))

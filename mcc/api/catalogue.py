@@ -62,9 +62,9 @@ class Catalogue:
         files = self._files()
         file = files.get(name)
         if file is not None:
-            found = Offered(self._blueprint(file.path), file.origin)
-            if found.blueprint.digest.removeprefix("sha256:").startswith(digits):
-                return found
+            offered = Offered(self._blueprint(file.path), file.origin)
+            if offered.blueprint.digest.removeprefix("sha256:").startswith(digits):
+                return offered
         kept = self._kept.find(name, digits or None) if self._kept is not None else None
         if kept is not None:
             return Offered(kept, "kept")
@@ -91,10 +91,10 @@ class Catalogue:
 
     def _blueprint(self, path: Path) -> Blueprint:
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return Blueprint.load(path)
-        stamp = (found.st_mtime_ns, found.st_size)
+        stamp = (status.st_mtime_ns, status.st_size)
         with self._lock:
             known = self._read.get(path)
         if known is not None and known[0] == stamp:

@@ -130,14 +130,17 @@ def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> 
 
 
 def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> Sequence[Requested]:
-    drones = store.leases.registrations() if any(one.remove_tools for one in asked) else ()
+    drones = store.leases.registrations() if any(control.remove_tools for control in asked) else ()
     checked: list[ControlOfBatch] = []
-    for place, one in enumerate(asked):
+    for place, control in enumerate(asked):
         try:
-            checked.append(_checked(one.kind, one, drones))
+            checked.append(_checked(control.kind, control, drones))
         except Unacceptable as error:
             raise Unacceptable(f"controls.{place}.{error.field}", str(error)) from error
-    return [with_recipients(store, one) for one in store.controls.request_all(order_id, checked, principal=PRINCIPAL)]
+    return [
+        with_recipients(store, control)
+        for control in store.controls.request_all(order_id, checked, principal=PRINCIPAL)
+    ]
 
 
 def with_recipients(store: Store, control: Control) -> Requested:

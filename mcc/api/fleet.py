@@ -129,8 +129,8 @@ async def _check_on(checks: DroneChecks, assigned: CheckAssignment) -> list[Mode
     except DispatchUnavailable as problem:
         why = str(problem)
     answered = {result.name for result in results}
-    missing = (one for one in assigned.names if one not in answered)
-    return [*results, *(ModelCheck(name=one, drone=drone, problem=why) for one in missing)]
+    missing = (name for name in assigned.names if name not in answered)
+    return [*results, *(ModelCheck(name=name, drone=drone, problem=why) for name in missing)]
 
 
 def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[CheckAssignment]:
@@ -170,15 +170,15 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
     drone = next((one for one in drones if any(tool.server == asked.server for tool in one.tools)), drones[0])
     trial = await service.write(service.store.mcp_servers.ask, asked)
     try:
-        found = await service.checks.try_server(drone.incarnation, trial)
+        tested = await service.checks.try_server(drone.incarnation, trial)
     except DispatchUnavailable as problem:
         raise Refusal(503, str(problem)) from problem
     except ValidationError:
-        found = None
+        tested = None
     silent = ToolTested(
         server=asked.server, drone=drone.name, problem="The drone did not say what it found: see its log."
     )
-    return answer(found or silent)
+    return answer(tested or silent)
 
 
 @router.post("/tools/approve", responses=answers(ToolsApproved))

@@ -116,10 +116,12 @@ class FunctionRules:
         """The functions' verdicts on nodes that lack one, by node id, where a verdict differs from the known one."""
         new: dict[str, tuple[Judged, ...]] = {}
         for node in _unjudged(nodes):
-            found = judge_functions(blueprint, state, node.id, self.functions, state.version)
-            known = {one.rule: (one.ok, one.message) for one in node.verdicts}
-            if any(known.get(rule) != (one.ok, one.message) for rule, one in found.items()):
-                new[node.id] = tuple(Judged(rule=rule, ok=one.ok, message=one.message) for rule, one in found.items())
+            verdicts = judge_functions(blueprint, state, node.id, self.functions, state.version)
+            known = {verdict.rule: (verdict.ok, verdict.message) for verdict in node.verdicts}
+            if any(known.get(rule) != (verdict.ok, verdict.message) for rule, verdict in verdicts.items()):
+                new[node.id] = tuple(
+                    Judged(rule=rule, ok=verdict.ok, message=verdict.message) for rule, verdict in verdicts.items()
+                )
         return new
 
 

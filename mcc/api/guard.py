@@ -81,9 +81,9 @@ class Door:
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise Refusal(400, "A request needs exactly one Host header.")
-        found = _HOST.fullmatch(hosts[0])
-        name = str(found[1] or found[2]).lower().rstrip(".") if found else ""
-        if not name or (found[3] is not None and not 1 <= int(found[3]) <= 65_535):
+        parts = _HOST.fullmatch(hosts[0])
+        name = str(parts[1] or parts[2]).lower().rstrip(".") if parts else ""
+        if not name or (parts[3] is not None and not 1 <= int(parts[3]) <= 65_535):
             raise Refusal(400, "The Host header must be a host name or address, and perhaps a port from 1 to 65535.")
         if name not in self._hosts:
             raise Refusal(421, f"This service does not answer as {name!r}; its operator can add it to allowed_hosts.")

@@ -281,8 +281,8 @@ def _place(
 def controls_by_placing(store: Store, placed: Iterable[Placed]) -> Sequence[Requested]:
     """The controls that placing these orders has requested of running ones: interruptions and steers."""
     requested: list[Requested] = []
-    for one in placed:
-        for order_id in (one.interrupted, one.order.id if one.receipt else None):
+    for placement in placed:
+        for order_id in (placement.interrupted, placement.order.id if placement.receipt else None):
             if order_id is not None:
                 with contextlib.suppress(StoreError):
                     requested.append(with_recipients(store, store.controls.of_order(order_id)[-1]))

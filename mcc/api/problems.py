@@ -108,14 +108,14 @@ def problem(
     headers: Mapping[str, str] | None = None,
     id: str | None = None,
 ) -> Response:
-    found = Problem(
+    details = Problem(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
         errors=tuple(errors) if errors is not None else None,
         id=id,
     )
-    body = escape_invisible_json(to_json(found.model_dump(exclude_none=True)))
+    body = escape_invisible_json(to_json(details.model_dump(exclude_none=True)))
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 
@@ -198,7 +198,7 @@ def of_blueprint(error: BlueprintError) -> Problem:
         title=HTTPStatus(422).phrase,
         status=422,
         detail=f"{count} thing{'' if count == 1 else 's'} in this blueprint cannot be so: {error.problems[0].message}",
-        errors=tuple(asdict(one) for one in error.problems),
+        errors=tuple(asdict(mistake) for mistake in error.problems),
     )
 
 
@@ -221,8 +221,8 @@ async def _refused_change(_: Request, error: Exception) -> Response:
         )
         return Response(to_json(conflict.model_dump(exclude_none=True)), error.status, media_type=PROBLEM_TYPE)
     parts = map(_field_and_message, error.sentences)
-    found = [{"field": field, "message": f"{message}."} for field, message in parts]
-    return problem(error.status, f"{error}.", errors=found if error.status == 422 else None)
+    errors = [{"field": field, "message": f"{message}."} for field, message in parts]
+    return problem(error.status, f"{error}.", errors=errors if error.status == 422 else None)
 
 
 def _field_and_message(sentence: str) -> tuple[str, str]:

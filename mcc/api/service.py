@@ -73,13 +73,13 @@ class Notices:
 
     def placed_together(self, placed: Sequence[Placed]) -> None:
         """Announce orders that were queued in one transaction: each to viewers, but with a single call to drones."""
-        hints = [status_hint(one.order) for one in placed]
+        hints = [status_hint(answer.order) for answer in placed]
         for hint in hints:
             self._feed.on_hint(hint)
         if self._publisher is not None and placed:
-            for one in placed:
-                self._publisher.report_status(one.order)
-            entries = [entry for one in placed for entry in one.entries]
+            for answer in placed:
+                self._publisher.report_status(answer.order)
+            entries = [entry for answer in placed for entry in answer.entries]
             self._send(self._publish_all(self._publisher, [*entries, *hints]))
 
     def status_changed(self, order: WorkOrder) -> None:

@@ -65,8 +65,8 @@ def checked_together(
                 known[key] = _checked(new, settings, drones)
             except Unacceptable as problem:
                 known[key] = problem
-        found = known[key]
-        yield found if isinstance(found, Unacceptable) else _with_workspace(new, found)
+        checked = known[key]
+        yield checked if isinstance(checked, Unacceptable) else _with_workspace(new, checked)
 
 
 def _with_workspace(new: NewOrder, workspace: str | None) -> NewOrder:
@@ -117,7 +117,7 @@ def _workspace(workspace: str, settings: ServiceSettings, drones: Sequence[Regis
     except AddressRefused as error:
         raise Unacceptable("workspace", str(error)) from error
     if settings.workspaces.remote(address) is None:
-        known = ", ".join(one.address for one in settings.workspaces.git) or "none"
+        known = ", ".join(repository.address for repository in settings.workspaces.git) or "none"
         raise Unacceptable(
             "workspace",
             f"{address.text} is no git address that orders may name ({known} is allowed); the operator adds it to "

@@ -36,7 +36,8 @@ class Document:
     """A document without a database; not thread-safe.
 
     `metadata` sets fields of the root, held as a person's values are. `functions` are the functions that rules name;
-    None = those found in this program's loaded modules. Raises `Refused` for values that the blueprint does not allow.
+    None = those found in this program's loaded modules. Raises `DispatchRefused` for values that the blueprint does not
+    allow.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Document:
     def of_export(cls, blueprint: Blueprint, text: str | bytes, functions: Functions | None = None) -> "Document":
         """Rebuild a document from the text of `export("json")`, with its values and which of them were held.
 
-        Raises ValueError for text that is no such export, `Refused` for values that the blueprint does not allow.
+        Raises ValueError for text that is no such export, `DispatchRefused` for values that the blueprint does not
+        allow.
         """
         found = json.loads(text)
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
@@ -133,7 +135,7 @@ class Document:
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Change:
-        """Apply one or several commands, typed or as JSON: all of them, in order, or none. Raises `Refused`.
+        """Apply one or several commands, typed or as JSON: all of them, in order, or none. Raises `DispatchRefused`.
 
         A `command_id` that was used before changes nothing and answers the earlier change.
         """
@@ -171,7 +173,7 @@ class Document:
         self._state = change.state
 
     def undo(self) -> Change:
-        """Undo the last change by a person. Raises `Refused` (409) when there is none."""
+        """Undo the last change by a person. Raises `DispatchRefused` (409) when there is none."""
         return self.dispatch({"command": "undo"})
 
     def redo(self) -> Change:
@@ -180,7 +182,7 @@ class Document:
     def change_blueprint(self, blueprint: Blueprint) -> Succession:
         """Move to another blueprint; the answer lists the values and nodes it has no place for, which are dropped.
 
-        Raises `Refused` (422).
+        Raises `DispatchRefused` (422).
         """
         found = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
         self.blueprint = blueprint

@@ -53,7 +53,7 @@ class Formula:
 
     @classmethod
     def of(cls, text: str, names: Mapping[str, Shape]) -> "Formula":
-        """Raises `RuleError`."""
+        """Raises `ExpressionError`."""
         made = expression(text, names)
         fields = {f"{section}.{key}" for section in _SECTIONS for key in names[section].names or ()}
         return cls(made, tuple(sorted(_fields_read(inner(parsed(text)), fields))))

@@ -149,7 +149,7 @@ def _page_start(state: DocumentState, page: NodeSelection) -> tuple[int, Iterato
         return 0, walk_from(state, [(top, 0)], page.depth)
     shown, _, last = page.cursor.partition(".")
     if not (shown.isascii() and shown.isdigit() and len(shown) < 10 and last):
-        raise ValueError("this cursor is none that a page of this document gave")
+        raise ValueError("this cursor comes from no page of this document")
     stack = _stack_after(state, top, last, page.depth)
     if stack is None:
         return int(shown), islice(walk_from(state, [(top, 0)], page.depth), int(shown), None)

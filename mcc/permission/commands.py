@@ -32,11 +32,11 @@ def commands_in(text: str) -> tuple[SimpleCommand, ...]:
         return (unknown(f"it is longer than {MOST_CHARACTERS:,} characters"),)
     reading = _NestedReading(len(text) * REPEATED + MOST_PARTS)
     reading.has_patterns = "extglob" in text
-    found = reading.read(text, 0)
-    found += reading.at_end()
-    if len(found) > MOST_PARTS:
-        found = [replace(one, plain=False, why=f"it is more than {MOST_PARTS} commands") for one in found]
-    different = tuple(dict.fromkeys(found))
+    commands = reading.read(text, 0)
+    commands += reading.at_end()
+    if len(commands) > MOST_PARTS:
+        commands = [replace(command, plain=False, why=f"it is more than {MOST_PARTS} commands") for command in commands]
+    different = tuple(dict.fromkeys(commands))
     if len(different) > MOST_JUDGED:
         return (*different[:MOST_JUDGED], unknown(f"it is more than {MOST_JUDGED} commands"))
     return different
@@ -52,9 +52,9 @@ class _NestedReading(CommandReading):
             parser.read_expanded() if expands else parser.read_all()
         except Unclear as unclear:
             why = str(unclear)
-            found = [replace(one, plain=False, why=one.why or why) for one in parser.found]
+            commands = [replace(command, plain=False, why=command.why or why) for command in parser.found]
             is_over = parser.is_read and not isinstance(unclear, Undecided)
-            return found if is_over else [*found, unknown(why)]
+            return commands if is_over else [*commands, unknown(why)]
         finally:
             self.depth = depth
         return parser.found

@@ -65,13 +65,13 @@ def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[
     parts, left = list(_parts(request)), [STEPS] * len(layers)
     judged = [_decide(request, part, layers, left, grants) for part in parts]
     place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
-    found, command = judged[place], parts[place].command
-    if found.word == "allow":
-        return Ruling("allow", found.why)
-    if found.word == "deny":
-        return Ruling("deny", found.why, message=_denied(request, found.why, command))
-    asking = [part for part, one in zip(parts, judged, strict=True) if one.word == "ask"]
-    return Ruling("ask", found.why, _would_save(request, asking), _needs_approval(request, found.why, command))
+    decision, command = judged[place], parts[place].command
+    if decision.word == "allow":
+        return Ruling("allow", decision.why)
+    if decision.word == "deny":
+        return Ruling("deny", decision.why, message=_denied(request, decision.why, command))
+    asking = [part for part, its in zip(parts, judged, strict=True) if its.word == "ask"]
+    return Ruling("ask", decision.why, _would_save(request, asking), _needs_approval(request, decision.why, command))
 
 
 def _parts(request: PermissionRequest) -> Iterator[_Part]:
@@ -105,13 +105,16 @@ def _decide(
     request: PermissionRequest, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]
 ) -> Decision:
     """The decision on one part; `left` has the remaining steps of each layer, and is updated."""
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     for place, layer in enumerate(layers):
         facts = Facts(part.values, plain=part.plain, steps=left[place])
-        if (one := layer.decide(request.tool, request.group, facts)) is not None:
-            found.append(one)
+        if (decision := layer.decide(request.tool, request.group, facts)) is not None:
+            decisions.append(decision)
         left[place] = facts.steps
-    ranked = sorted(found, key=lambda one: (-STRICTNESS[one.word], _ORDER.index(one.why.layer), one.why.key or ""))
+    ranked = sorted(
+        decisions,
+        key=lambda decision: (-STRICTNESS[decision.word], _ORDER.index(decision.why.layer), decision.why.key or ""),
+    )
     strictest = ranked[0] if ranked else _by_effects(request.effects)
     if strictest.word == "ask" and (granted := _granted(request, part, grants)) is not None:
         return Decision("allow", Why(layer="grant", key=granted.key, when=granted.when))

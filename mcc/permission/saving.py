@@ -32,7 +32,7 @@ def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[SimpleC
     else:
         conditions = [_same(name, value) for name, value in sorted(arguments.items()) if value is not None]
         joint = " && "
-    known = list(dict.fromkeys(one for one in conditions if one is not None))
+    known = list(dict.fromkeys(condition for condition in conditions if condition is not None))
     when = joint.join(known)
     if None in conditions or len(when) > LONGEST:
         return None
@@ -61,7 +61,7 @@ def _same(name: str, value: object) -> str | None:
         return f"args.{name} == {literal(value)}"
     if isinstance(value, bool | int | float):
         return f"args.{name} == {json.dumps(value)}"
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return f"args.{name} == [{', '.join(map(literal, value))}]"
     return None
 

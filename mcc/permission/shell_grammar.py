@@ -72,8 +72,8 @@ class Parser(CommandText):
         if self._here:
             self.found.append(unknown("a here-document ends outside of its brackets"))
         self._here = here + self._here
-        found = self.found[before:]
-        return len(found) == 1 and self._reading.variables.is_harmless_output(found[0])
+        commands = self.found[before:]
+        return len(commands) == 1 and self._reading.variables.is_harmless_output(commands[0])
 
     def _command(self) -> None:
         words: list[Word] = []

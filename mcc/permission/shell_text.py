@@ -115,22 +115,22 @@ class ShellText:
         """
         place, open_now = start, [closing]
         while open_now:
-            one = self._text[place : place + 1]
-            if not one:
+            sign = self._text[place : place + 1]
+            if not sign:
                 raise Unclear("a bracket is not closed")
-            if one == open_now[-1]:
+            if sign == open_now[-1]:
                 open_now.pop()
-            elif one == "\\":
+            elif sign == "\\":
                 place += 1
             elif self.starts("$(", place):
                 open_now.append(")")
                 place += 1
-            elif one == "`" or (one == '"' and open_now[-1] != "`"):
-                open_now.append(one)
-            elif one == "'" and open_now[-1] not in '"`':
+            elif sign == "`" or (sign == '"' and open_now[-1] != "`"):
+                open_now.append(sign)
+            elif sign == "'" and open_now[-1] not in '"`':
                 place = self.end_of_single(place) - 1
-            elif (one == opening or one == "(") and open_now[-1] not in '"`':
-                open_now.append({"(": ")"}.get(one, closing))
+            elif (sign == opening or sign == "(") and open_now[-1] not in '"`':
+                open_now.append({"(": ")"}.get(sign, closing))
             place += 1
         return place - 1
 
@@ -164,9 +164,9 @@ def unescaped(text: str) -> str | None:
     parts: list[str] = []
     place = 0
     while place < len(text):
-        one, following = text[place], text[place + 1 : place + 2]
-        if one != "\\":
-            parts.append(one)
+        sign, following = text[place], text[place + 1 : place + 2]
+        if sign != "\\":
+            parts.append(sign)
             place += 1
         elif following in _ESCAPES:
             parts.append(_ESCAPES[following])

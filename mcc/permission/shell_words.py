@@ -101,25 +101,25 @@ class WordReader(ShellText):
         opened = braced = False
         start = self.at
         while not self.at_end_of_word() or self.at_process():
-            one = self.peek()
-            if one in "'\"\\$`":
-                self._quoted(one, word, parts)
+            sign = self.peek()
+            if sign in "'\"\\$`":
+                self._quoted(sign, word, parts)
                 continue
-            if one in "<>":
+            if sign in "<>":
                 self._process(word, parts)
                 continue
-            if one in _PATTERNS and self.peek(1) == "(":
+            if sign in _PATTERNS and self.peek(1) == "(":
                 self._pattern(word, parts)
                 continue
-            if one in "*?" or (one == "]" and opened):
+            if sign in "*?" or (sign == "]" and opened):
                 word.unknown()
-            if one == "~" and self.at == start:
+            if sign == "~" and self.at == start:
                 word.unknown(one=True)
-            opened = opened or one == "["
-            braced = braced or one == "{"
-            if braced and (one == "," or self.starts("..")):
+            opened = opened or sign == "["
+            braced = braced or sign == "{"
+            if braced and (sign == "," or self.starts("..")):
                 word.unknown()
-            self._literal(one, word, parts)
+            self._literal(sign, word, parts)
             self.at += 1
         word.text = "".join(parts)
         if not word.quoted and not word.fills and not word.text.strip(HOLE):
@@ -147,23 +147,23 @@ class WordReader(ShellText):
         self.at += 2
         depth = 1
         while depth:
-            one = self.peek()
-            if not one:
+            sign = self.peek()
+            if not sign:
                 raise Unclear("a bracket is not closed")
-            if one in "'\"\\$`":
-                self._quoted(one, word, parts)
+            if sign in "'\"\\$`":
+                self._quoted(sign, word, parts)
             elif self.at_process():
                 self._process(word, parts)
             else:
-                depth += {"(": 1, ")": -1}.get(one, 0)
+                depth += {"(": 1, ")": -1}.get(sign, 0)
                 self.at += 1
         parts.append(HOLE)
 
     def _quoted(self, sign: str, word: Word, parts: list[str]) -> None:
         word.quoted = word.quoted or (sign != "$" and not self.starts("\\\n"))
         if sign == "'":
-            for one in self._single():
-                self._literal(one, word, parts)
+            for character in self._single():
+                self._literal(character, word, parts)
         elif sign == '"':
             self.at += 1
             self._double(word, parts)
@@ -321,7 +321,7 @@ class WordReader(ShellText):
             self.calculated("".join(parts) + " " + raw + " $")
         if "@" in operation and operation.endswith("P"):
             self.prompted()
-        if any(one in "".join(parts) for one in ("$(", "`")):
+        if any(opener in "".join(parts) for opener in ("$(", "`")):
             self.evaluated("".join(parts))
         if sign == "#":
             word.unknown("it substitutes", one=True, safe=True, fills=True)
@@ -331,60 +331,60 @@ class WordReader(ShellText):
             word.unknown("it substitutes", one=safe or (within and "@" not in raw), safe=safe, fills=fills)
 
     def _to_brace(self, inner: Word, parts: list[str], *, within: bool) -> None:
-        while one := self.peek():
-            if one == "}":
+        while sign := self.peek():
+            if sign == "}":
                 self.at += 1
                 return
-            if one == "\\":
+            if sign == "\\":
                 parts.append(self.peek(1))
                 self.at += 2
-            elif one == "'" and not within:
+            elif sign == "'" and not within:
                 parts.append(self._single())
-            elif one == '"':
+            elif sign == '"':
                 self.at += 1
                 self._double(inner, parts)
-            elif one == "$":
+            elif sign == "$":
                 self._expanded(inner, parts, within=within)
-            elif one == "`":
+            elif sign == "`":
                 self._backticks(inner, parts, within=within)
             elif self.at_process() and not within:
                 self._process(inner, parts)
             else:
-                parts.append(one)
+                parts.append(sign)
                 self.at += 1
         raise Unclear("a bracket is not closed")
 
     def _escaped(self, word: Word, parts: list[str]) -> None:
         """Read the rest of `$'…'`."""
         start = self.at
-        while one := self.peek():
-            self.at += 2 if one == "\\" else 1
-            if one == "'":
+        while sign := self.peek():
+            self.at += 2 if sign == "\\" else 1
+            if sign == "'":
                 break
         else:
             raise Unclear("a quote is not closed")
         word.quoted = True
-        found = unescaped(self.since(start)[:-1])
-        if found is None:
+        resolved = unescaped(self.since(start)[:-1])
+        if resolved is None:
             word.unknown("it has quotes with escapes", one=True)
             parts.append(HOLE)
             return
         word.why = word.why or "it has quotes with escapes"
-        for one in found:
-            self._literal(one, word, parts)
+        for character in resolved:
+            self._literal(character, word, parts)
 
     def _backticks(self, word: Word, parts: list[str], *, within: bool) -> None:
         word.unknown("it substitutes", one=within)
         parts.append(HOLE)
         self.at += 1
         inner: list[str] = []
-        while one := self.peek():
-            if one == "`":
+        while sign := self.peek():
+            if sign == "`":
                 self.at += 1
                 self.read_nested("".join(inner))
                 return
-            escapes = one == "\\" and self.peek(1) in ("`", "\\", "$", '"' if within else "\\")
-            inner.append(self.peek(1) if escapes else one)
+            escapes = sign == "\\" and self.peek(1) in ("`", "\\", "$", '"' if within else "\\")
+            inner.append(self.peek(1) if escapes else sign)
             self.at += 2 if escapes else 1
         raise Unclear("a quote is not closed")
 

@@ -1,11 +1,11 @@
 """Errors of rules and schemas, the step budget of an evaluation, and the search for similar names.
 
 ValueError
-├── RuleError      a CEL expression that cannot be used
-└── SchemaError    a JSON Schema that cannot be used
+├── ExpressionError  a CEL expression that cannot be used
+└── SchemaError      a JSON Schema that cannot be used
 Exception
-├── Fault          an expression has no value
-└── Exhausted      a round of checks has used up its steps
+├── Fault            an expression has no value
+└── StepsExhausted   a round of checks has used up its steps
 """
 
 from collections.abc import Iterable, Mapping

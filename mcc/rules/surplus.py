@@ -42,7 +42,7 @@ _COMBINING = ("anyOf", "oneOf", "not", "if", "dependentSchemas", "patternPropert
 
 
 class Surplus:
-    """Repairs one value of a bounded size. Raises `Exhausted` when that takes too many steps."""
+    """Repairs one value of a bounded size. Raises `StepsExhausted` when that takes too many steps."""
 
     def __init__(self, form: Form) -> None:
         self._form = form

@@ -187,7 +187,7 @@ import os, sys
 from pathlib import Path
 from drone.sandbox.places.paths import PathDenied, Workspace
 from drone.sandbox.protection.protected import Protected
-from drone.tools.files.changing import Effect, apply
+from drone.tools.files.changing import PathEffect, apply
 
 root = Path(sys.argv[1])
 (root / "fresh/objects").mkdir(parents=True)
@@ -200,7 +200,7 @@ def meanwhile(event, arguments):
 
 sys.addaudithook(meanwhile)
 try:
-    apply(Workspace(root), Protected(), [Effect("fresh/HEAD", None, b"ref: refs/heads/main\\n")])
+    apply(Workspace(root), Protected(), [PathEffect("fresh/HEAD", None, b"ref: refs/heads/main\\n")])
 except PathDenied as refused:
     print(refused)
 """

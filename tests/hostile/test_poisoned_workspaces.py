@@ -57,7 +57,7 @@ def test_ignore_files_full_of_stars_are_dropped_aloud(stars: Path, tool: str) ->
         "environment_detect": lambda: detection_tool(None)(context(stars)),
     }
     told = within_own_time(calls[tool])
-    assert ".gitignore was not heeded any more: reading it took too long" in told
+    assert ".gitignore applies to nothing from here on: reading it took too long" in told
     assert "600" in told or "601" in told
 
 
@@ -66,7 +66,7 @@ def test_few_rules_that_nearly_fit_long_names_are_read_aside_as_well(tmp_path: P
     for number in range(300):
         (tmp_path / f"{'a' * 235}{number}").touch()
     told = within_own_time(lambda: detection_tool(None)(context(tmp_path)))
-    assert 'files": 301' in told and ".gitignore was not heeded any more: reading it took too long" in told
+    assert 'files": 301' in told and ".gitignore applies to nothing from here on: reading it took too long" in told
 
 
 @pytest.mark.parametrize("rules", ["*a\n", "*a*b*c*d*e\n"], ids=["here", "aside"])
@@ -88,7 +88,9 @@ def test_an_ignore_file_in_every_directory_is_heeded_to_a_depth_and_no_further(t
         (here / ".gitignore").write_text("x\n")
     walk = Walk(Workspace(tmp_path))
     assert len(list(walk.entries())) == 140
-    assert len(walk.notes) == 6 and all("was not heeded: 64 ignore files above it are" in one for one in walk.notes)
+    assert len(walk.notes) == 6 and all(
+        "was not applied: 64 ignore files above it already are" in one for one in walk.notes
+    )
 
 
 def test_a_walk_ends_when_its_time_is_over_and_says_so(tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ class AgentControl:
             return None
         if paused._held_up is not None:
             return paused._held_up
-        whole = paused.origin.parent_id is None
-        what = "the order" if whole else f"{paused.origin.agent} (record {paused.origin.record_id})"
+        stops_order = paused.origin.parent_id is None
+        what = "the order" if stops_order else f"{paused.origin.agent} (record {paused.origin.record_id})"
         return Block(WaitingReason.PAUSED, f"{what} is paused until someone resumes it")
 
     def changed(self) -> None:

@@ -65,10 +65,10 @@ class TurnInbox:
     async def take(self, control: Control) -> str | None:
         """Apply a decision or answer that arrives as a control; returns why when it cannot. Raises `JournalError`."""
         said = control.said
-        found = None if said is None else self._found(said.item_id)
-        if said is None or found is None:
+        entry = None if said is None else self._found(said.item_id)
+        if said is None or entry is None:
             return NOBODY_ASKS
-        origin, item = found
+        origin, item = entry
         if item.heard is not None:
             return SAID_BEFORE
         await self._tell(origin, reply_fact(item.asked, said, control.id))

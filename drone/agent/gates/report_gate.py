@@ -57,7 +57,7 @@ class ReportGate:
     ) -> None:
         """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by name.
 
-        Raises `SchemaError`, `RuleError`. The first rule in a process loads the CEL parser (about 0.3 s).
+        Raises `SchemaError`, `ExpressionError`. The first rule in a process loads the CEL parser (about 0.3 s).
         """
         known = resolved(schema)
         self._schema = checked_schema(REPORT if known is None else known)
@@ -103,10 +103,10 @@ def gate_for(
     """The gate of an agent; None when a reply without tool calls is its result.
 
     `result_schema` and `rules`: the order's, for its root agent. The schema replaces that of the agent's definition,
-    the rules are added to those of the definition. Raises `SchemaError`, `RuleError`.
+    the rules are added to those of the definition. Raises `SchemaError`, `ExpressionError`.
     """
-    own = None if definition.result == TEXT_NAME else definition.result
-    schema = own if result_schema is None else result_schema
+    declared = None if definition.result == TEXT_NAME else definition.result
+    schema = declared if result_schema is None else result_schema
     every = (*definition.rules, *rules)
     if schema is None and not every and (definition.result == TEXT_NAME or not is_subagent):
         return None

@@ -33,11 +33,11 @@ async def as_report(report: Report, artifacts: Artifacts) -> tuple[dict[str, Any
     The object has the keys of a report, or `{status, result, …}` for a custom-schema result. When shortened, its key
     `whole` names the artifact that holds everything. Raises `JournalError`.
     """
-    whole = full_report(report)
-    short, is_cut = _shortened(whole)
+    full = full_report(report)
+    short, is_cut = _shortened(full)
     if not is_cut:
         return short, None
-    text = to_json(whole).decode()
+    text = to_json(full).decode()
     digest = await artifacts.keep(text)
     kept = {"artifact": handle_of(digest), "characters": len(text), "note": _SHORTENED}
     return {**short, "whole": kept}, digest
@@ -190,19 +190,19 @@ class Conversations:
 
     def find(self, record_id: str, parent_id: str | None) -> Conversation[Any]:
         """The conversation of this record, if this parent may continue it. Raises `CannotContinue`."""
-        found = self._by_record.get(record_id)
-        if found is None:
+        conversation = self._by_record.get(record_id)
+        if conversation is None:
             raise CannotContinue(
                 f"There is no subagent {record_id[:100]!r} whose conversation is kept. "
                 "Use a record_id that a result of yours names, or start a new subagent with all that it must know."
             )
-        if found.parent_id != parent_id:
+        if conversation.parent_id != parent_id:
             raise CannotContinue("This subagent belongs to another agent. Start one of your own.")
-        if found.status is None:
+        if conversation.status is None:
             raise CannotContinue("This subagent still works: wait for its result before you send it more.")
-        if found.status is RecordStatus.CANCELLED:
+        if conversation.status is RecordStatus.CANCELLED:
             raise CannotContinue("This subagent was cancelled and cannot go on. Start a new one if it is still needed.")
-        return found
+        return conversation
 
     def end(
         self,
@@ -225,14 +225,14 @@ class Conversations:
         self._drop([one for one in self._each() if one.parent_id == parent_id])
 
     def _forget_oldest(self) -> None:
-        finished = [one for one in self._each() if one.status is not None]
-        total = sum(one.characters for one in finished)
+        finished = [conversation for conversation in self._each() if conversation.status is not None]
+        total = sum(conversation.characters for conversation in finished)
         dropped: list[Conversation[Any]] = []
-        for one in finished:
+        for conversation in finished:
             if total <= self._most_characters:
                 break
-            total -= one.characters
-            dropped.append(one)
+            total -= conversation.characters
+            dropped.append(conversation)
         self._drop(dropped)
 
     def _each(self) -> list[Conversation[Any]]:

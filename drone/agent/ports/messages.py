@@ -235,8 +235,8 @@ def each_result(messages: Sequence[Message], change: Callable[[ToolResult], Tool
     if not has_pictures(messages):
         return messages
     return [
-        ToolResults(tuple(change(one) if one.pictures else one for one in message.results), message.notices)
-        if isinstance(message, ToolResults) and any(one.pictures for one in message.results)
+        ToolResults(tuple(change(result) if result.pictures else result for result in message.results), message.notices)
+        if isinstance(message, ToolResults) and any(result.pictures for result in message.results)
         else message
         for message in messages
     ]
@@ -262,7 +262,7 @@ async def with_picture_bytes(
     shown: dict[str, str | None] = {}
     older: set[str] = set()
     left, room = MOST, MOST_CHARACTERS
-    results = [one for message in messages if isinstance(message, ToolResults) for one in message.results]
+    results = [result for message in messages if isinstance(message, ToolResults) for result in message.results]
     for result in reversed(results):
         for picture in result.pictures:
             digest = picture.image.artifact
@@ -282,7 +282,7 @@ async def with_picture_bytes(
             return without_pictures(result, LOST)
         return replace(
             result,
-            pictures=tuple(replace(one, data=shown[one.image.artifact] or "") for one in result.pictures),
+            pictures=tuple(replace(picture, data=shown[picture.image.artifact] or "") for picture in result.pictures),
         )
 
     return each_result(messages, loaded)

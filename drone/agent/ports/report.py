@@ -98,10 +98,10 @@ class Stopped(Exception):
     ├── LimitReached    a limit of the turn or the agent is used up
     ├── GateFailed      the attempts to submit an acceptable result are used up
     ├── NoProgress      the agent repeats itself
-    ├── Refused         the model, or its provider's filter, refused to answer
+    ├── ModelRefused    the model, or its provider's filter, refused to answer
     ├── NotDone         the model says that it cannot do what was asked
     ├── NoAnswer        the model ends its replies without an answer
-    └── Ended           a person cancelled this agent
+    └── RunEnded        a person cancelled this agent
     """
 
     status: AgentEnd = RecordStatus.FAILED

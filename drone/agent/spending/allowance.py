@@ -346,7 +346,7 @@ def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
         left = "nearly used up" if use.used < use.allowed else "used up"
         said = (
             f"The limit {use.limit} is {left}: {counts}. Start nothing new. "
-            f"Do only what your answer cannot be without, then finish, by {how}, with what you have."
+            f"Do only what your answer still needs, then finish, by {how}, with what you have."
         )
     return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said, in_results=True)
 

@@ -99,7 +99,7 @@ def _call_in(text: str, tools: Collection[str]) -> bool | None:
     if begin is None:
         return None
     led, ends = _leads(bare[:begin].strip(), tools), _ends_in_markup(bare)
-    names = any(_named(found.group(), tools) for found in _WORD.finditer(bare[begin : begin + _NAMED_AT_MOST]))
+    names = any(_named(word.group(), tools) for word in _WORD.finditer(bare[begin : begin + _NAMED_AT_MOST]))
     if inside:
         return bare[begin + 1] in _BARS if ends and names else None
     if not led and ends:
@@ -148,8 +148,8 @@ def _is_routed(prose: str, tools: Collection[str]) -> bool:
     routed = _ROUTED.search(prose)
     if routed is None or not _named(routed[1], tools) or prose.count("`", 0, routed.start()) % 2:
         return False
-    given = prose[routed.end() :].strip()
-    return "{" in given[:80] and (given.endswith(("}", "|>", "｜>")) or "}" not in given)
+    payload = prose[routed.end() :].strip()
+    return "{" in payload[:80] and (payload.endswith(("}", "|>", "｜>")) or "}" not in payload)
 
 
 def _named(name: str, tools: Collection[str]) -> bool:
@@ -334,7 +334,7 @@ def _thinking_in(text: str) -> bool | None:
         return True
     if _THOUGHT.search(bare) is None or not any(_THOUGHT.match(line) for _, line in _prose(bare)):
         return None
-    tags = [found.group() for found in _THOUGHT.finditer(bare)]
+    tags = [thought.group() for thought in _THOUGHT.finditer(bare)]
     closing = ["/" in tag or "end_" in tag.lower() for tag in tags]
     return closing[0] or (len(set(closing)) == 2 and _THOUGHT.match(bare) is not None)
 

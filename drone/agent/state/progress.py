@@ -102,15 +102,15 @@ class RunProgress:
 
     def _repetitions(self, seen: list[_RepeatedCall], reply: ModelReplied | None) -> Iterator[str | None]:
         self._last = seen
-        if any(one.brings_news for one in seen):
+        if any(call.brings_news for call in seen):
             _forgive(seen)
-        self._failed = self._failed + 1 if all(one.done.is_error for one in seen) else 0
+        self._failed = self._failed + 1 if all(call.done.is_error for call in seen) else 0
         refused: list[_RepeatedCall] = []
-        for one in seen:
-            if one.done.outcome is Outcome.DENIED:
-                yield self._refused_again(one, refused)
-            elif one.rounds > 1:
-                yield _again(one)
+        for call in seen:
+            if call.done.outcome is Outcome.DENIED:
+                yield self._refused_again(call, refused)
+            elif call.rounds > 1:
+                yield _again(call)
         if self._failed >= ALL_FAILED.nudge:
             yield _all_failed(self._failed)
         if reply is not None:

@@ -142,7 +142,7 @@ def _agents(given: object, most: int) -> tuple[Assignment, ...]:
             f"One call starts at most {most} agents, and this one asks for {len(given)}; none was started. "
             f"Ask for {most} now and for the others in a further call."
         )
-    agents = tuple(_agent(one, position) for position, one in enumerate(given, 1))
+    agents = tuple(_agent(item, position) for position, item in enumerate(given, 1))
     names = [agent.id for agent in agents]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadAssignment(f"Each agent needs an id of its own; {', '.join(twice)} stands there twice.")
@@ -213,9 +213,9 @@ def _one_of(given: Mapping[str, object], key: str, known: tuple[T, ...]) -> T:
     value = given.get(key)
     if value is None:
         return known[0]
-    for one in known:
-        if one == value:
-            return one
+    for choice in known:
+        if choice == value:
+            return choice
     raise BadAssignment(f"{key} must be one of {', '.join(map(str, known))}; {str(value)[:100]!r} is none of them.")
 
 

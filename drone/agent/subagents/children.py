@@ -106,8 +106,8 @@ class FinishedRun:
 
 
 async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
-    """Run a child to its end. All that happens in the run is in the report; raises only `JournalError`, `Exhausted`,
-    CancelledError, and `CannotHire` where the agent's own working directory cannot be created."""
+    """Run a child to its end. All that happens in the run is in the report; raises only `JournalError`,
+    `ProcessExhausted`, CancelledError, and `CannotHire` where the agent's own working directory cannot be created."""
     # Runs in its parent's task and event loop, not in a Celery task of its own: docs/decisions/09.
     isolation = agent.hired.isolation
     if isolation is not None:
@@ -236,11 +236,11 @@ def _chain_of(tree: Tree, record_id: str, *, without: str) -> list[RecordState]:
     while first is not None and (before := _continues(first)) is not None:
         first = tree.begun(before)
     chain: list[RecordState] = []
-    following = {_continues(one): one for one in tree.records.values() if _continues(one)}
-    one = first
-    while one is not None and one.finished is not None and one.origin.record_id != without:
-        chain.append(one)
-        one = following.get(one.origin.record_id or "")
+    following = {_continues(record): record for record in tree.records.values() if _continues(record)}
+    record = first
+    while record is not None and record.finished is not None and record.origin.record_id != without:
+        chain.append(record)
+        record = following.get(record.origin.record_id or "")
     return chain
 
 

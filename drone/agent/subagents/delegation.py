@@ -134,7 +134,7 @@ class AgentGroup:
             return item
         tree = self._children.turn.tree
         calls = [child_record_id(self._caller.call_id, index) for index in range(len(self._asked.agents))]
-        before = {known: one.began_after for known in calls if (one := tree.begun(known)) is not None}
+        before = {known: begun.began_after for known in calls if (begun := tree.begun(known)) is not None}
         since = min((began for began in before.values() if began is not None), default=self._worked_before)
         began = before.get(record_id)
         left = round(total - ((self._worked() if began is None else began) - since), 3)
@@ -154,7 +154,7 @@ class AgentGroup:
             if completed >= (self._asked.quorum or 0):
                 return f"Not needed any more: {completed} of the agents have completed."
         if self._asked.policy == "fail_fast":
-            failed = next((one for one in self._members.values() if not one.completed), None)
+            failed = next((member for member in self._members.values() if not member.completed), None)
             if failed is not None:
                 return f"Called off, because {failed.assignment.id!r} did not complete."
         return None
@@ -176,7 +176,7 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
     `max_concurrency` was reduced. Raises `JournalError`.
     """
     answers = [await _answer_of(member, turn.artifacts) for member in members]
-    answer = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
+    answer = {"agents": [{"id": member.assignment.id, **said} for member, said in zip(members, answers, strict=True)]}
     note = _concurrency_note(asked, turn.budget.limits.concurrency)
     reports = tuple(member.report for member in members if member.report is not None)
     is_error = not _policy_met(members, asked)

@@ -259,7 +259,7 @@ def title_of(prompt: str, characters: int = 60) -> str:
 
 
 async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until this agent has its slot again and is not paused. Raises `Ended`."""
+    """Wait until this agent has its slot again and is not paused. Raises `RunEnded`."""
     record_id = agent_control.origin.record_id or ""
     with turn.idle.waiting(record_id):
         await turn.slots.regained(record_id)
@@ -267,7 +267,7 @@ async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
 
 
 async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `Ended`."""
+    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `RunEnded`."""
     record_id = agent_control.origin.record_id or ""
     agent_control.check()
     while (block := agent_control.block()) is not None:

@@ -262,7 +262,7 @@ class IgnoreReader:
         `data` is the file's content, of which the caller need not read more than `MAX_BYTES` and one.
         """
         if len(above.files) >= MOST_IN_FORCE:
-            self.notes.append(f"{name} was not heeded: {MOST_IN_FORCE} ignore files above it are.")
+            self.notes.append(f"{name} was not applied: {MOST_IN_FORCE} ignore files above it already are.")
             return None
         if len(data) <= PLAIN_BYTES and (parsed := ParsedRules.of(data)).plain:
             self.note_left_out(name, parsed.left_out)
@@ -271,7 +271,7 @@ class IgnoreReader:
 
     def note_left_out(self, name: str, left_out: str) -> None:
         if left_out:
-            self.notes.append(f"Of {name}, {left_out} were not heeded.")
+            self.notes.append(f"Of {name}, {left_out} were not applied.")
 
     def ask(self, rules: "_AsideRules", paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
         """The verdicts of the separate process, which keeps one ignore file per level. Raises `CutOff`."""
@@ -335,7 +335,7 @@ class _AsideRules:
         except CutOff as error:
             self.dropped = True
             self.reader.forget()
-            self.reader.notes.append(f"{self.name} was not heeded any more: {error}.")
+            self.reader.notes.append(f"{self.name} applies to nothing from here on: {error}.")
             return [None] * len(paths)
 
 

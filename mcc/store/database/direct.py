@@ -201,8 +201,8 @@ class Link(Connection):
 
     def execute(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         is_list = type(parameters) is list and len(parameters) > 0
-        given = parameters[0] if is_list else parameters or {}
-        prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
+        values = parameters[0] if is_list else parameters or {}
+        prepared = self._statements.prepared(statement, values, self.dialect) if isinstance(values, Mapping) else None
         if prepared is None or execution_options or (is_list and prepared.returns_rows):
             run = super().execute
             return self._around(lambda: run(statement, parameters, execution_options=execution_options))
@@ -210,7 +210,7 @@ class Link(Connection):
             return prepared.result(
                 self._send(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
             )
-        return prepared.result(self._send(self._driver.run, prepared.text, prepared.values(given)))
+        return prepared.result(self._send(self._driver.run, prepared.text, prepared.values(values)))
 
     def execute_later(self, statement: Any, parameters: Any) -> None:
         """As `execute`, for a statement whose result is not needed: errors may be raised by the next statement, or by

@@ -169,8 +169,8 @@ class _Postgres:
             statement()
             return
         with self._raw.pipeline():
-            for one in waiting:
-                one()
+            for callback in waiting:
+                callback()
             statement()
 
 

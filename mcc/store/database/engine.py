@@ -237,10 +237,10 @@ class Database:
         The local names are deleted, because an error whose traceback contains a frame that refers to it is a reference
         cycle, which only the garbage collector frees.
         """
-        own = translated(error, committing=committing, access=self.access)
+        store_error = translated(error, committing=committing, access=self.access)
         try:
-            if own is error:
-                raise own
-            raise own from error
+            if store_error is error:
+                raise store_error
+            raise store_error from error
         finally:
-            del own, error
+            del store_error, error

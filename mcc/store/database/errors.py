@@ -4,21 +4,21 @@ StoreError
 ├── StoreUnavailable      try again: the database is unreachable or locked
 │   ├── StoreFull         free disk space, then try again: the disk of the database is full
 │   └── Unfit             change the server or the settings: the database lacks what MCC needs
-├── Fenced                stop: another epoch holds the order; write nothing more
+├── StoreFenced           stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
 ├── WorkspaceNeeded       find the order's workspace, then claim the order with it
 ├── AnotherWorkspace      park the order: it began in a different directory
 ├── SomeRefused           leave out or correct the refused orders, then place the others again
 ├── BadEntry              fail the order as internal: the database refuses its data
-└── Refused               tell the caller
+└── StoreRefused          tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
     ├── QueueFull
-    ├── Pruned
-    ├── CannotRevert
+    ├── JournalPruned
+    ├── NotRevertible
     └── CannotFork
         └── ForkOfPruned
 """

@@ -111,7 +111,7 @@ def _of_driver(error: exc.DBAPIError, committing: bool, access: DatabaseAccess) 
     if state == READ_ONLY or _IS_STANDBY in line:
         return ConnectionLost(READS_ONLY.format(line=line), committing=False)
     if state in SCHEMA or "no such table" in line or "no such column" in line or "has no column" in line:
-        return StoreUnavailable(f"the database has not the schema of this version ({line}): run `mcc db upgrade`")
+        return StoreUnavailable(f"the database does not have the schema of this version ({line}): run `mcc db upgrade`")
     if (
         error.connection_invalidated
         or state in UNDONE
@@ -134,7 +134,7 @@ def _of_driver(error: exc.DBAPIError, committing: bool, access: DatabaseAccess) 
     if state.startswith(SETTLED_BY_TIME) or isinstance(error, exc.OperationalError | exc.InternalError):
         return StoreUnavailable(f"the database cannot do this now: {line}")
     if type(error) is exc.DatabaseError:
-        return StoreUnavailable(f"the database file is damaged or is none: {line}")
+        return StoreUnavailable(f"the database file is damaged, or is not a database: {line}")
     return StoreError(f"the database refuses a statement of MCC ({f'SQLSTATE {state}: ' if state else ''}{line})")
 
 

@@ -38,14 +38,14 @@ def problem_of(database: Database) -> str | None:
     """
     if lack := unfit(database):
         return lack
-    found, wanted = database.read(_revision), revisions()[-1]
+    revision, wanted = database.read(_revision), revisions()[-1]
     if foreign := _foreign_schema(database):
         return foreign
-    if found == wanted:
+    if revision == wanted:
         return None
-    if found is None:
+    if revision is None:
         return f"the database has no schema yet: {_ADVICE}"
-    return f"the database has schema {found}, this version needs {wanted}: {_ADVICE}"
+    return f"the database has schema {revision}, this version needs {wanted}: {_ADVICE}"
 
 
 def unfit_for_upgrade(database: Database) -> str | None:
@@ -55,21 +55,21 @@ def unfit_for_upgrade(database: Database) -> str | None:
 
 def _foreign_schema(database: Database) -> str | None:
     """A sentence if the schema is newer than this version, belongs to another program, or lacks tables."""
-    found = database.read(_revision)
-    if found is not None and found.isdecimal():
+    revision = database.read(_revision)
+    if revision is not None and revision.isdecimal():
         return (
-            f"the database has schema {found}, made before the first release, which nothing reads any more: name a new "
-            "one in MCC_DATABASE_URL"
+            f"the database has schema {revision}, made before the first release, which nothing reads any more: name a "
+            "new one in MCC_DATABASE_URL"
         )
-    if found is not None and found not in revisions():
+    if revision is not None and revision not in revisions():
         newest = revisions()[-1]
-        return f"the database has schema {found}, which this version ({newest}) does not know: install a newer one"
-    there = METADATA.tables.keys() & set(database.read(lambda connection: sa.inspect(connection).get_table_names()))
-    if found is None and there:
-        names = ", ".join(sorted(there))
+        return f"the database has schema {revision}, which this version ({newest}) does not know: install a newer one"
+    tables = METADATA.tables.keys() & set(database.read(lambda connection: sa.inspect(connection).get_table_names()))
+    if revision is None and tables:
+        names = ", ".join(sorted(tables))
         return f"the database holds tables that MCC has not made ({names}): name another one in MCC_DATABASE_URL"
-    missing = METADATA.tables.keys() - there
-    if found == revisions()[-1] and missing:
+    missing = METADATA.tables.keys() - tables
+    if revision == revisions()[-1] and missing:
         names = ", ".join(sorted(missing))
         return f"the database is damaged, it has no {names}: restore a copy, or name another one in MCC_DATABASE_URL"
     return None

@@ -201,11 +201,11 @@ class PostgresSessions:
     def _opening(self, *, local: bool) -> Opening:
         """Raises `Unfit` for options that are no settings."""
         try:
-            given = settings_in(self._options)
+            requested = settings_in(self._options)
         except UnreadableOptions as error:
             raise Unfit(f"{error}: take it out of MCC_DATABASE_URL") from error
         # The isolation of a transaction is in its BEGIN.
-        settings = {**given, **(self._wanted() if local else self._settings)}
+        settings = {**requested, **(self._wanted() if local else self._settings)}
         parts = ", ".join(f"set_config(%s, %s, {'true' if local else 'false'})" for _ in settings)
         return Opening(f"SELECT {parts}", [word for pair in settings.items() for word in pair])
 

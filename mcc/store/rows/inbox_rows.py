@@ -187,14 +187,14 @@ def item_of(row: sa.RowMapping) -> AnyItem:
         "decided_at": moment_or_none(row["decided_at"]),
     }
     if row["kind"] == "question":
-        own = {name: asked[name] for name in ("call_id", "question", "choices", "default")}
-        return ItemByKind.model_validate({**known, **own, "answer": text_of(row["answer_json"])}).root
+        fields = {name: asked[name] for name in ("call_id", "question", "choices", "default")}
+        return ItemByKind.model_validate({**known, **fields, "answer": text_of(row["answer_json"])}).root
     known |= {"decision": row["decision"], "note": text_of(row["note_json"]), "digest": asked["digest"]}
     if row["kind"] == "outline":
         # The document of an outline is the session of its order.
         return ItemByKind.model_validate({**known, "document_id": row["session_id"]}).root
-    own = {name: asked[name] for name in _OF_CALL}
-    return ItemByKind.model_validate({**known, **own, "remember": row["remember"], "used_seq": row["used_seq"]}).root
+    fields = {name: asked[name] for name in _OF_CALL}
+    return ItemByKind.model_validate({**known, **fields, "remember": row["remember"], "used_seq": row["used_seq"]}).root
 
 
 _OF_CALL = (

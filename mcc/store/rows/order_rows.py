@@ -358,9 +358,9 @@ def outlined_after(connection: Connection, order_id: str, outline: EntryOutline,
 
 
 def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace]) -> list[bytes]:
-    """See `Journal.texts`. Each row and each blob is read once."""
+    """See `JournalStore.texts`. Each row and each blob is read once."""
     blobs = {place.digest for place in places if place.digest is not None}
-    found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
+    texts = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
     wanted = sorted({place.seq for place in places if place.digest is None})
     rows: Sequence[Any] = []
     if wanted:
@@ -368,7 +368,7 @@ def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace])
     if wanted and not rows:
         rows = [row for row in rows_in_pack(connection, order_id, wanted[0] - 1) if row.seq in wanted]
     data = {row.seq: _whole_data(connection, row) for row in rows}
-    return [text_at(data[one.seq], one.path) if one.digest is None else found[one.digest] for one in places]
+    return [text_at(data[one.seq], one.path) if one.digest is None else texts[one.digest] for one in places]
 
 
 def _whole_data(connection: Connection, row: Any) -> Any:

@@ -10,8 +10,7 @@ from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import ControlApplied, ToolFinished
-from mcc.contracts.journal import Outcome as CallOutcome
+from mcc.contracts.journal import ControlApplied, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewOrder, OrderOutcome
 from mcc.contracts.order_facts import Forked, OrderFinished, OrderQueued, OrderRequeued, OrderWaiting
@@ -267,8 +266,8 @@ def prevents_parking(control: Control, parking: Parking) -> bool:
     """
     if not control.open:
         return False
-    whole = control.record_id is None and (cancels_order(control) or _ends_wait(control, parking.reason))
-    return control.number > parking.control_seq or whole
+    of_order = control.record_id is None and (cancels_order(control) or _ends_wait(control, parking.reason))
+    return control.number > parking.control_seq or of_order
 
 
 def waits_until(due: int, expires_at: int | None) -> int:
@@ -301,7 +300,7 @@ DOUBT_SECONDS = 1.5
 """A sweeper that did not run at a drone's last heartbeat cannot tell a killed drone from a database outage. It gives
 sweepers that did run this much time to decide first."""
 
-REAL = frozenset({CallOutcome.OK, CallOutcome.ERROR, CallOutcome.TIMEOUT})
+REAL = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
 """Outcomes of tool calls that were actually executed."""
 
 

@@ -132,7 +132,7 @@ def is_claimable(time: DatabaseTime, *, by_id: bool = False) -> sa.ColumnElement
     to fit, as it would to a database without statistics."""
     statuses = sources_of("claim")
     return sa.and_(
-        STATE.c.status.concat("").in_([one.value for one in sorted(statuses)])
+        STATE.c.status.concat("").in_([status.value for status in sorted(statuses)])
         if by_id
         else has_status(STATE.c.status, statuses),
         sa.or_(STATE.c.not_before.is_(None), STATE.c.not_before <= time.now),

@@ -81,7 +81,7 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
                 rows[table.name] = 0
                 found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
                 for row in found:
-                    put([{"base64": b64encode(one).decode()} if isinstance(one, bytes) else one for one in row])
+                    put([{"base64": b64encode(value).decode()} if isinstance(value, bytes) else value for value in row])
                     rows[table.name] += 1
 
         database.snapshot(copy)
@@ -232,10 +232,10 @@ class _Lines:
             raise BadBackup("the backup is cut off: its end is missing")
         self._digest.update(line)
         try:
-            found: object = json.loads(line)
+            value: object = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadBackup(f"the backup is damaged: {error}") from error
-        return found
+        return value
 
     def _read(self) -> bytes:
         try:

@@ -139,7 +139,7 @@ class Examiner:
         held_up = {row.order_id: row.behind for row in connection.execute(_BLOCKING.limit(limit))}
         suspicious = [held_up, *self._suspicious(connection, limit)]
         ids = [*self._oldest(connection, limit), *chain(*suspicious), *self._next(connection, queues, limit)]
-        orders = [one for one in self._seen(connection, list(dict.fromkeys(ids))) if one.status in UNFINISHED]
+        orders = [order for order in self._seen(connection, list(dict.fromkeys(ids))) if order.status in UNFINISHED]
         drones = [_drone(row) for row in connection.execute(_drones(self._database.time)).mappings()]
         locks = [
             StaleLock(row.workspace_key, row.order_id, row.epoch, row.exclusive) for row in connection.execute(_LOCKS)

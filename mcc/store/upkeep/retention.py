@@ -206,12 +206,12 @@ class Retention:
         """What `clear` would remove: journals (of at most `most` orders), documents, and texts that are unused already
         (with `most`, only the first few thousand texts are checked)."""
         documents, size = due(self._database, micros(before))
-        found = Cleared(documents=documents, bytes=size)
+        cleared = Cleared(documents=documents, bytes=size)
         for order_id in islice(each_order(self._database, _DUE, before), most):
-            found += self._database.read(partial(_would_go, order_id=order_id))
+            cleared += self._database.read(partial(_would_go, order_id=order_id))
         for some in self._orphans(texts=None if most is None else LOOKED_AT):
-            found += self._database.read(partial(_orphaned, wanted={"digests": some, "before": self._day_ago()}))
-        return found
+            cleared += self._database.read(partial(_orphaned, wanted={"digests": some, "before": self._day_ago()}))
+        return cleared
 
     def size(self) -> Size:
         """The size of the database, and of a typical order in it."""
@@ -365,11 +365,11 @@ def _forget_drone(connection: Connection, incarnation: str, before: int, bare: s
 
 def _size(connection: Connection) -> Size:
     ids = connection.execute(_NEWEST).scalars().all()
-    found = [*connection.execute(_PER_ORDER, {"ids": ids}).scalars(), *pack_sizes(connection, ids).values()]
-    each = [int(size) for size in found]
+    sizes = [*connection.execute(_PER_ORDER, {"ids": ids}).scalars(), *pack_sizes(connection, ids).values()]
+    each = [int(size) for size in sizes]
     if connection.dialect.name == "postgresql":
-        whole = connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one()
-        return Size(whole, 0, median_high(each) if each else None)
+        total = connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one()
+        return Size(total, 0, median_high(each) if each else None)
     pages, free, page = (
         int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
         for name in ("page_count", "freelist_count", "page_size")

@@ -77,19 +77,19 @@ class ApprovalStore:
         limit: int = 50,
     ) -> Page[AnyItem]:
         """Newest first. Raises `BadCursor`."""
-        found = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
+        query = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
         if status is not None:
-            found = found.where(PENDING if status == "pending" else APPROVALS.c.status == status)
+            query = query.where(PENDING if status == "pending" else APPROVALS.c.status == status)
         if kinds is not None:
             # A single kind uses the index that begins with it. For several kinds, the + "" rules that index out and the
             # index by time is scanned: two ranges of the former would have to be sorted.
             kind = APPROVALS.c.kind if len(kinds) == 1 else APPROVALS.c.kind + ""
-            found = found.where(kind.in_(sorted(kinds)))
+            query = query.where(kind.in_(sorted(kinds)))
         if order_id is not None:
-            found = found.where(APPROVALS.c.order_id == order_id)
+            query = query.where(APPROVALS.c.order_id == order_id)
         if cursor is not None:
-            found = found.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*_place(cursor)))
-        rows = self._database.read(lambda connection: connection.execute(found).mappings().all())
+            query = query.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*_place(cursor)))
+        rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
         more = f"{rows[limit - 1]['requested_at']}.{rows[limit - 1]['id']}" if len(rows) > limit else None
         return Page([item_of(row) for row in rows[:limit]], more)
 

@@ -80,14 +80,14 @@ class Controls:
         if not held:
             return []
         rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
-        found = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
-        new = [control.id for control in found if control.delivered_at is None]
+        controls = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
+        new = [control.id for control in controls if control.delivered_at is None]
         if not new:
-            return found
+            return controls
         at = self._database.clock.now()
         marked = {"ids": new, "at": micros(at)}
         self._database.write(lambda connection: connection.execute(_DELIVER, marked), repeatable=True)
-        return [one.model_copy(update={"delivered_at": one.delivered_at or at}) for one in found]
+        return [control.model_copy(update={"delivered_at": control.delivered_at or at}) for control in controls]
 
     def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
         """Refuse an open control with the reason `why`; answers whether it was open.
@@ -138,15 +138,19 @@ def requested(
 def _request_all(
     connection: Connection, order_id: str, request: Sequence[ControlOfBatch], principal: str, at: datetime
 ) -> Sequence[Control]:
-    cancels = (index for index, one in enumerate(request) if one.kind is ControlKind.CANCEL and one.record_id is None)
+    cancels = (
+        index
+        for index, control in enumerate(request)
+        if control.kind is ControlKind.CANCEL and control.record_id is None
+    )
     cancel = next(cancels, None)
     made: dict[int, Control] = {}
-    for index, one in enumerate(request):
+    for index, control in enumerate(request):
         if cancel is not None and index != cancel:
-            made[index] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
+            made[index] = requested(connection, order_id, control.kind, control, principal, at, refused=CANCEL_WINS)
     # The cancel comes last, because an order that has ended accepts no controls.
-    for index, one in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
-        made[index] = requested(connection, order_id, one.kind, one, principal, at)
+    for index, control in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
+        made[index] = requested(connection, order_id, control.kind, control, principal, at)
     return [made[index] for index in range(len(request))]
 
 

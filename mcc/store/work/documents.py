@@ -97,7 +97,7 @@ class DocumentStore:
         Raises `UnknownDocument`, `IdempotencyConflict`, `mcc.documents.change.DispatchRefused`.
         """
         # Results of functions are not part of the request body, which the idempotency key stands for.
-        requested = [one for one in commands if not isinstance(one, Judge)]
+        requested = [command for command in commands if not isinstance(command, Judge)]
         body = {"document": document_id, "commands": requested, "expected_version": expected_version}
         request = DocumentRequest.of(author.principal or "", idempotency_key, body, self._database.clock.now())
         self.warm(document_id)

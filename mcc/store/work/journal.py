@@ -155,11 +155,11 @@ class JournalStore:
         try:
             tally.fenced |= self._append(tally.written)
         except BadEntry:
-            for one in tally.written:
+            for encoded in tally.written:
                 try:
-                    tally.fenced |= self._append([one])
+                    tally.fenced |= self._append([encoded])
                 except BadEntry as error:
-                    tally.culprits[one.batch.order_id] = str(error)
+                    tally.culprits[encoded.batch.order_id] = str(error)
         return Appended(frozenset(tally.fenced), tally.culprits)
 
     def _append(self, written: Sequence[Written]) -> set[str]:
@@ -176,25 +176,25 @@ class JournalStore:
         """Write all of them in this transaction; answers the ids of the orders that are fenced."""
         if not written:
             return set()
-        parameters = (listed(tuple(_BATCH), [one.figures for one in written]),)
+        parameters = (listed(tuple(_BATCH), [encoded.figures for encoded in written]),)
         held = set(send(connection, self._advance, parameters).scalars())
-        accepted = [one for one in written if one.batch.order_id in held]
+        accepted = [encoded for encoded in written if encoded.batch.order_id in held]
         self._insert_all(connection, accepted)
-        missed = [one for one in written if one.batch.order_id not in held]
+        missed = [encoded for encoded in written if encoded.batch.order_id not in held]
         return _fenced(connection, missed) if missed else set()
 
     def _insert_all(self, connection: Connection, accepted: Sequence[Written]) -> None:
-        blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
-        uses = ((digest, one.batch.order_id) for one in accepted for digest in one.blobs)
+        blobs = {digest: text for encoded in accepted for digest, text in encoded.blobs.items()}
+        uses = ((digest, encoded.batch.order_id) for encoded in accepted for digest in encoded.blobs)
         keep_blobs(connection, blobs, micros(self._database.clock.now()), uses)
-        insert_rows(connection, [row for one in accepted for row in one.rows])
-        for one in accepted:
-            numbered = [(entry.seq, entry) for entry in one.batch.entries]
-            apply_controls(connection, one.batch.order_id, numbered)
-            update_inbox(connection, one.batch.order_id, numbered)
+        insert_rows(connection, [row for encoded in accepted for row in encoded.rows])
+        for encoded in accepted:
+            numbered = [(entry.seq, entry) for entry in encoded.batch.entries]
+            apply_controls(connection, encoded.batch.order_id, numbered)
+            update_inbox(connection, encoded.batch.order_id, numbered)
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `Pruned`."""
+        """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `JournalPruned`."""
         return self._read(order_id, after, lambda connection: entries_after(connection, order_id, after, limit))
 
     def outlined(self, order_id: str, outline: EntryOutline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
@@ -204,7 +204,7 @@ class JournalStore:
         )
 
     def check(self, order_id: str) -> None:
-        """Raises `UnknownOrder`, and `Pruned` when the journal was pruned."""
+        """Raises `UnknownOrder`, and `JournalPruned` when the journal was pruned."""
         self._database.read(lambda connection: check_whole(connection, order_id))
 
     def texts(self, order_id: str, places: Sequence[TextPlace]) -> Sequence[bytes]:
@@ -236,21 +236,21 @@ def _at_once(connection: Connection, written: Sequence[Written]) -> set[str]:
     """As `JournalStore._together`, with one statement. For batches that are rows alone."""
     if not written:
         return set()
-    figures = listed(tuple(_BATCH), [one.figures for one in written])
-    rows = listed(ENTRY_COLUMNS, [row for one in written for row in one.rows])
+    figures = listed(tuple(_BATCH), [encoded.figures for encoded in written])
+    rows = listed(ENTRY_COLUMNS, [row for encoded in written for row in encoded.rows])
     held = set(send(connection, APPEND, (figures, rows)).scalars())
-    missed = [one for one in written if one.batch.order_id not in held]
+    missed = [encoded for encoded in written if encoded.batch.order_id not in held]
     return _fenced(connection, missed) if missed else set()
 
 
 def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:
     """The orders of these batches, except those that were advanced before: a commit of unknown outcome succeeded."""
-    rows = connection.execute(_REACHED, {"ids": [one.batch.order_id for one in missed]})
+    rows = connection.execute(_REACHED, {"ids": [encoded.batch.order_id for encoded in missed]})
     reached = {row.order_id: (row.epoch, row.last_seq, row.status) for row in rows}
     return {
-        one.batch.order_id
-        for one in missed
-        if reached.get(one.batch.order_id) != (one.batch.epoch, one.new_seq, OrderStatus.RUNNING.value)
+        encoded.batch.order_id
+        for encoded in missed
+        if reached.get(encoded.batch.order_id) != (encoded.batch.epoch, encoded.new_seq, OrderStatus.RUNNING.value)
     }
 
 

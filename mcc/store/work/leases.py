@@ -97,7 +97,9 @@ class Leases:
             "state": LIVE,
             "lease": _micros(lease_seconds),
         }
-        prompts = {one.agent.prompt_digest for one in registration.agents if one.agent and one.agent.prompt_digest}
+        prompts = {
+            offer.agent.prompt_digest for offer in registration.agents if offer.agent and offer.agent.prompt_digest
+        }
 
         def work(connection: Connection) -> None:
             connection.execute(_register(self._database.time), row)

@@ -124,8 +124,8 @@ class McpServerStore:
                 raise UnknownServerTool(_unknown(server, tool, has_tools=bool(rows)))
             changed = [row for row in wanted if row["digest"] != row["seen"]]
             for row in changed:
-                given = {"of": server, "tool": row["tool_json"], "by": principal, "at": micros(at)}
-                connection.execute(_APPROVE, given)
+                approval = {"of": server, "tool": row["tool_json"], "by": principal, "at": micros(at)}
+                connection.execute(_APPROVE, approval)
             names = [text_of(row["tool_json"]) or "" for row in changed]
             if names:
                 detail = {"server": server, "tools": {text_of(row["tool_json"]): row["seen"] for row in changed}}

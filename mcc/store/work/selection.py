@@ -35,10 +35,10 @@ def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
         if wanted.label is not None and wanted.status is not None and wanted.session_id is None:
             return _labelled(wanted.label, wanted.status, wanted.cursor, most)
         return _newest(wanted, _scanned(wanted), most)
-    found = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
-    if not found:
+    parts = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
+    if not parts:
         return None
-    either = sa.union(*(sa.select(one.subquery()) for one in found)).subquery()
+    either = sa.union(*(sa.select(part.subquery()) for part in parts)).subquery()
     return sa.select(either.c.id).order_by(either.c.id.desc()).limit(most)
 
 
@@ -101,14 +101,14 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
 def _part_matches(part: str) -> Sequence[sa.ColumnElement[bool]]:
     """The conditions that an id begins with `part` (as a range) and that it ends with it; only those that an id can
     meet, given where its hyphens are."""
-    found: list[sa.ColumnElement[bool]] = []
+    conditions: list[sa.ColumnElement[bool]] = []
     if _is_of(SHAPE[: len(part)], part):
         lowest, highest = (part + SHAPE[len(part) :].replace("0", digit) for digit in "0f")
-        found.append(ORDERS.c.id.between(lowest, highest))
+        conditions.append(ORDERS.c.id.between(lowest, highest))
     if _is_of(SHAPE[-len(part) :], part):
         end = sa.func.substr(ORDERS.c.id, sa.literal_column(str(len(SHAPE) - ENDING + 1)))
-        found.append(sa.and_(end == part[-ENDING:], ORDERS.c.id.endswith(part, autoescape=True)))
-    return found
+        conditions.append(sa.and_(end == part[-ENDING:], ORDERS.c.id.endswith(part, autoescape=True)))
+    return conditions
 
 
 def _is_of(shape: str, part: str) -> bool:

@@ -101,16 +101,16 @@ class History:
         `steered`: whether an order may have any; packs of the others are not opened.
         """
         rows: list[Any] = list(self._connection.execute(_STEERS, {"ids": list(steered)}))
-        others = sorted({one for one, may in steered.items() if may} - {row.order_id for row in rows})
+        others = sorted({order_id for order_id, may in steered.items() if may} - {row.order_id for row in rows})
         packed = packs_of(self._connection, others) if others else []
         rows += [row for row in packed if row.kind == ControlApplied.kind and row.record_id and not row.parent_id]
         blobs = kept_blobs(self._connection, digests(row.large_json for row in rows))
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        messages: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:
             data = whole(row.data_json, row.large_json, blobs)
             if data["control"] == "steer" and data.get("message"):
-                found[row.order_id].append(data["message"])
-        return found
+                messages[row.order_id].append(data["message"])
+        return messages
 
 
 def _place(row: sa.RowMapping) -> TurnPlace:
@@ -145,15 +145,15 @@ def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTur
 
     If even the newest turn does not fit, it alone is answered, shortened.
     """
-    found: list[EarlierTurn] = []
+    kept: list[EarlierTurn] = []
     for turn in islice(turns, MOST_TURNS):
-        if not found and turn.characters > characters:
+        if not kept and turn.characters > characters:
             return [_shortened(turn, characters)]
         characters -= turn.characters
         if characters < 0:
             break
-        found.append(turn)
-    return found[::-1]
+        kept.append(turn)
+    return kept[::-1]
 
 
 def with_steers(prompt: str, steers: Iterable[str]) -> str:

@@ -217,10 +217,10 @@ async def test_the_network_of_this_machine_is_not_joined() -> None:
 DRONE = """
 import asyncio, os, signal
 from drone.egress.egress import Egress
-from drone.egress.plan import Plan
+from drone.egress.plan import EgressPlan
 from drone.sandbox.custody import Custody
 async def main():
-    egress = Egress(Plan(allow=("a.test:80",)), Custody())
+    egress = Egress(EgressPlan(allow=("a.test:80",)), Custody())
     await egress.network("order").prepare()
     print(egress._proxy._process.pid, flush=True)
     await asyncio.Event().wait()

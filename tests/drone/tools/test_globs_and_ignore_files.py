@@ -159,7 +159,7 @@ def test_of_an_ignore_file_that_is_too_long_the_rest_is_dropped_and_told(tmp_pat
     walk = Walk(Workspace(tmp_path))
     found = [one.path for one in walk.entries()]
     assert "sub/late" in found and ("sub/early" in found) is not text.startswith("early")
-    assert walk.notes == [f"Of sub/.gitignore, {told} were not heeded."]
+    assert walk.notes == [f"Of sub/.gitignore, {told} were not applied."]
 
 
 def test_thousands_of_rules_and_rules_full_of_stars_are_quick(tmp_path: Path) -> None:

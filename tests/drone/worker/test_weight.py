@@ -5,8 +5,7 @@ import pytest
 from drone.worker.weight import OBJECT_BYTES, weight_of
 from mcc.contracts.blocks import TextBlock, ToolCallBlock
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStep, ToolFinished
-from mcc.contracts.journal import Outcome as CallOutcome
+from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.usage import Usage
 
@@ -25,7 +24,7 @@ def replied(*blocks: TextBlock | ToolCallBlock) -> ModelReplied:
         (replied(TextBlock(text=LONG), TextBlock(text=LONG)), 20_000),
         (replied(ToolCallBlock(call_id="c", name="t", arguments=ARGUMENTS)), 30_000),
         (
-            ToolFinished(call_id="c", name="t", content=LONG, is_error=False, outcome=CallOutcome.OK, found=(LONG,)),
+            ToolFinished(call_id="c", name="t", content=LONG, is_error=False, outcome=Outcome.OK, found=(LONG,)),
             20_000,
         ),
     ],

@@ -129,12 +129,12 @@ def test_waits_double_up_to_the_most() -> None:
 
 KILLED_SUPERVISOR = """
 import asyncio, os, pathlib, sys
-from mcc.local.child import Command
+from mcc.local.child import ChildCommand
 from mcc.local.supervisor import Supervisor
 
 async def main(directory):
     async with Supervisor(directory, print) as supervisor:
-        command = Command([sys.executable, "-c", {code!r}], dict(os.environ), directory)
+        command = ChildCommand([sys.executable, "-c", {code!r}], dict(os.environ), directory)
         supervisor.start({{"worker": lambda: command}}, 5)
         await asyncio.Event().wait()
 

@@ -152,12 +152,12 @@ def test_compiling_and_checking_print_nothing_and_leave_the_interpreter_as_it_is
 import sys
 from mcc.contracts.order import Rule
 from mcc.rules.rule import check
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import ExpressionError
 from mcc.rules.rule import compiled
 for cel in ("result.x / 0 == 1", 'result.matches(task)', "a b", "result.all(x, x > 'a')", "1 +"):
     try:
         check([compiled(Rule(cel=cel))], {"result": [1], "task": "("})
-    except RuleError:
+    except ExpressionError:
         pass
 assert sys.getrecursionlimit() == 1000
 """
