@@ -22,7 +22,7 @@ from drone.definitions import Definitions
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
 from drone.generation.node_agents import NodeAgentRequest
-from drone.generation.orchestrator import DocumentRequest, Orchestrator
+from drone.generation.orchestrator import GenerationTask, Orchestrator
 from drone.generation.port import DocumentLost, DocumentPort
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
@@ -219,9 +219,7 @@ class Crew:
             own = Redacted(wanted.own, redactor)
             return hiring.of_node(clean, parent, own, wanted.gate, wanted.owed, wanted.form)
 
-        request = DocumentRequest(
-            order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text
-        )
+        request = GenerationTask(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
     def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:

@@ -13,7 +13,7 @@ from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
 from drone.generation.node_agents import NodeAgentRequest
-from drone.generation.orchestrator import DocumentRequest, Orchestrator
+from drone.generation.orchestrator import GenerationTask, Orchestrator
 from drone.generation.port import LiveDocument, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import Tool, toolset
@@ -76,7 +76,7 @@ async def generate(
     turn = Turn.begun(journal, Budget(limits), tree=Tree.of(journal.entries))
     documents = MemoryDocuments(document, turn.journal, _functions(document, functions))
     hire = _hiring(model, toolset(tools), limits)
-    generated = await Orchestrator(documents, turn, hire, DocumentRequest(journal.order_id, asked, brief)).run()
+    generated = await Orchestrator(documents, turn, hire, GenerationTask(journal.order_id, asked, brief)).run()
     return _report(generated, journal)
 
 

@@ -38,7 +38,7 @@ LOOK_AGAIN_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentRequest:
+class GenerationTask:
     """What to generate, for which order. `brief` is the text for all agents; "" = keep the document's. `redact` removes
     known secrets from prompts."""
 
@@ -51,7 +51,7 @@ class DocumentRequest:
 class Orchestrator:
     """One generation, new or resumed from what journal and document say."""
 
-    def __init__(self, documents: DocumentPort, turn: Turn, hire: Hire, request: DocumentRequest) -> None:
+    def __init__(self, documents: DocumentPort, turn: Turn, hire: Hire, request: GenerationTask) -> None:
         self._documents = documents
         self._turn = turn
         self._request = request

@@ -18,7 +18,7 @@ from celery.concurrency.thread import ApplyResult
 from celery.concurrency.thread import TaskPool as ThreadsPool
 from celery.worker import state
 from celery.worker.consumer import Consumer as CelerysConsumer
-from celery.worker.consumer.control import RemoteControl as CelerysControl
+from celery.worker.consumer.control import Control as CelerysControl
 from celery.worker.control import Panel
 
 from drone.settings import Settings

@@ -95,9 +95,7 @@ class _Compiler:
         self._text = text
         self._variables = variables
         self._first_macro_slot = first_macro_slot
-        self._level = 0
-        self._macro_depth = 0
-        self.macro_slots = 0
+        self._level = self._macro_depth = self.macro_slots = 0
         self.parts: tuple[SyntaxNode, ...] = ()
 
     def node(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
@@ -131,7 +129,7 @@ class _Compiler:
         try:
             value = literal(token, sign)
         except ValueError as error:
-            raise self._error(tree, f"`{self._source(tree)}` {error}") from error
+            raise self._error(tree, f"`{source(tree, self._text)}` {error}") from error
         return self._node(tree, lambda frame: value, Shape(frozenset({type(value)})), fixed=True)
 
     def _ident(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
@@ -168,7 +166,7 @@ class _Compiler:
     def _relation(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
-        text, sign = self._source(tree), head.data.removeprefix("relation_")
+        text, sign = source(tree, self._text), head.data.removeprefix("relation_")
         if sign == "in":
             mistake = self._type_mistake(right, CONTAINERS) or self._text_mistake(left, right)
             run = nodes.binary(operators.contained, left, right, text)
@@ -186,7 +184,7 @@ class _Compiler:
     def _addition(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
-        text, kinds = self._source(tree), result_kinds(head.data, left.kinds, right.kinds)
+        text, kinds = source(tree, self._text), result_kinds(head.data, left.kinds, right.kinds)
         mistake = None
         if not kinds:
             given = f"{cel_names(left.kinds)} and {cel_names(right.kinds)}"
@@ -204,7 +202,7 @@ class _Compiler:
         node = self.node(operand, scope)
         if sign.data == "unary_not":
             return self._parent(tree, nodes.negated(node), _BOOL, (node,), self._type_mistake(node, _BOOL))
-        run = nodes.called(negative, (node,), self._source(tree))
+        run = nodes.called(negative, (node,), source(tree, self._text))
         signed = NUMBERS - {Uint}
         return self._parent(tree, run, node.kinds & signed, (node,), self._type_mistake(node, signed))
 
@@ -219,7 +217,7 @@ class _Compiler:
     def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         owner, key = self.node(parts(tree)[0], scope), str(tree.children[1]).strip("`")
         mistake = self._key_mistake(tree, owner, key)
-        run = nodes.selected(owner, key, self._source(tree))
+        run = nodes.selected(owner, key, source(tree, self._text))
         return self._parent(tree, run, owner.shape.key(key), (owner,), mistake)
 
     def _key_mistake(self, tree: "Tree[Token]", owner: SyntaxNode, key: str) -> ExpressionError | None:
@@ -257,7 +255,7 @@ class _Compiler:
             shape = owner.shape.item()
         elif index.fixed and index.mistake is None and isinstance(key := index.run(Frame([], _FOLDING_STEPS)), str):
             shape, mistake = owner.shape.key(key), self._key_mistake(tree, owner, key)
-        return self._parent(tree, nodes.indexed(owner, index, self._source(tree)), shape, (owner, index), mistake)
+        return self._parent(tree, nodes.indexed(owner, index, source(tree, self._text)), shape, (owner, index), mistake)
 
     def _list_lit(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
@@ -292,12 +290,12 @@ class _Compiler:
         member = inner(given[0])
         owner, key = self.node(parts(member)[0], scope), str(member.children[1]).strip("`")
         # The key itself is not checked against the owner's shape: has() is there to ask for keys that may be missing.
-        node = self._node(member, nodes.selected(owner, key, self._source(member)), steps=1 + owner.steps)
+        node = self._node(member, nodes.selected(owner, key, source(member, self._text)), steps=1 + owner.steps)
         node = replace(node, fixed=owner.fixed, mistake=owner.mistake)
         return self._parent(tree, nodes.present(node), _BOOL, (node,))
 
     def _called(self, tree: "Tree[Token]", function: Function, given: list[SyntaxNode], scope: Scope) -> SyntaxNode:
-        text = self._source(tree)
+        text = source(tree, self._text)
         most = len(function.takes)
         if not most - function.optional <= len(given) <= most:
             raise self._error(tree, f"`{text}` gives {function.name} {len(given)} values, and it takes {most}")
@@ -318,7 +316,7 @@ class _Compiler:
             if isinstance(value := pattern.run(Frame([], 0)), str):
                 searcher(value)
         except Fault as fault:
-            raise self._error(tree, f"`{self._source(tree)}` {fault}") from fault
+            raise self._error(tree, f"`{source(tree, self._text)}` {fault}") from fault
 
     def _macro(self, tree: "Tree[Token]", macro: Macro, owner: SyntaxNode, given: Any, scope: Scope) -> SyntaxNode:
         if len(given) not in macro.arguments or inner(given[0]).data != "ident":
@@ -349,7 +347,7 @@ class _Compiler:
         return self._first_macro_slot + self.macro_slots - 1
 
     def _unsupported(self, tree: "Tree[Token]", scope: Scope) -> SyntaxNode:
-        raise self._error(tree, f"`{self._source(tree)}` is CEL that is not available here")
+        raise self._error(tree, f"`{source(tree, self._text)}` is CEL that is not available here")
 
     def _unknown_function(self, tree: "Tree[Token]", name: str) -> ExpressionError:
         available = (function.name for function in FUNCTIONS.values() if function.about in {"", *self._variables})
@@ -392,10 +390,7 @@ class _Compiler:
         fixed: bool = False,
         mistake: ExpressionError | None = None,
     ) -> SyntaxNode:
-        return SyntaxNode(run, self._source(tree), shape, steps, fixed, _offset(tree), mistake)
-
-    def _source(self, tree: "Tree[Token]") -> str:
-        return source(tree, self._text)
+        return SyntaxNode(run, source(tree, self._text), shape, steps, fixed, _offset(tree), mistake)
 
     def _error(self, tree: "Tree[Token]", sentence: str) -> ExpressionError:
         return error_at(sentence, self._text, _offset(tree))

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from drone.settings import ADDRESS_SETTINGS, NOT_IN_THE_ENVIRONMENT
-from drone.settings import ServiceSettings as DroneSettings
+from drone.settings import Settings as DroneSettings
 from mcc.contracts.journal import FACTS
 from mcc.settings import ServiceSettings
 from scripts.reference import journal, settings

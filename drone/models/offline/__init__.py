@@ -8,7 +8,7 @@ from drone.agent.ports.journal import DeltaKind
 from drone.agent.ports.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.models.offline import delegate, report
 from drone.models.offline.fill import submission
-from drone.models.offline.look import READING, Conversation, NextStep, named_path, read, terms_of, wish_of
+from drone.models.offline.look import READING, NextStep, RequestSoFar, named_path, read, terms_of, wish_of
 from drone.models.offline.nodes import node_step
 from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts
 from drone.models.offline.search import next_step, survey
@@ -65,7 +65,7 @@ class OfflineModel:
         )
 
 
-def plan_for(conversation: Conversation, tokens: int | None = None) -> NextStep:
+def plan_for(conversation: RequestSoFar, tokens: int | None = None) -> NextStep:
     """The whole policy: forms of nodes, single calls, delegation, a look at the workspace, or a refusal. `tokens`: room
     for the reply."""
     if conversation.form is not None:
@@ -85,7 +85,7 @@ def plan_for(conversation: Conversation, tokens: int | None = None) -> NextStep:
 
 
 def _single_call(
-    conversation: Conversation, tool: str, arguments: Mapping[str, str | bool], tokens: int | None
+    conversation: RequestSoFar, tool: str, arguments: Mapping[str, str | bool], tokens: int | None
 ) -> NextStep:
     """The call, then its result as it is."""
     done = next((done for done in conversation.done if done.name == tool), None)
@@ -103,13 +103,13 @@ def _single_call(
     return _result(conversation, ReportFacts(f"{HONEST} {finding.title}.", text, (finding,), read), tokens)
 
 
-def _result(conversation: Conversation, facts: ReportFacts, tokens: int | None) -> NextStep:
+def _result(conversation: RequestSoFar, facts: ReportFacts, tokens: int | None) -> NextStep:
     """The result: handed in if there is a tool for that, else as text."""
     refusal = f"{_REFUSAL}\n\n{facts.report}" if facts.blocked else facts.report
     return submission(conversation, facts, tokens) or NextStep(refusal, not_done=facts.blocked)
 
 
-def _refusal(conversation: Conversation) -> str:
+def _refusal(conversation: RequestSoFar) -> str:
     """The refusal, then what can be done here, then who could do it."""
     gist = " ".join(conversation.request.split())
     shown = gist if len(gist) <= _SHOWN else gist[:_SHOWN].rsplit(" ", 1)[0] + " …"
@@ -117,7 +117,7 @@ def _refusal(conversation: Conversation) -> str:
     return "\n\n".join((opening, f"> {shown}", *_offered(conversation), _ADVICE))
 
 
-def _offered(conversation: Conversation) -> Iterator[str]:
+def _offered(conversation: RequestSoFar) -> Iterator[str]:
     """Requests that work here, in words to use; the first is close to the actual request."""
     if not READING & conversation.tools.keys():
         yield "I can read a workspace, and there is none here."

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drone.models.offline.look import REASON, CallResult, Conversation, NextStep, Wish, mapping_at
+from drone.models.offline.look import REASON, CallResult, NextStep, RequestSoFar, Wish, mapping_at
 from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts, grouped, quoted_lines
 from drone.models.offline.search import json_object
 
@@ -35,17 +35,17 @@ class ChildReport:
     failed: bool = False
 
 
-def roles_of(conversation: Conversation) -> tuple[str, ...]:
+def roles_of(conversation: RequestSoFar) -> tuple[str, ...]:
     """The subagents that there are, by the schema of `subagents_run`, else of `subagent`."""
     several = mapping_at(_agent_fields(conversation), "role").get("enum")
     return tuple(several or conversation.schema("subagent", "agent_type").get("enum") or ())
 
 
-def _agent_fields(conversation: Conversation) -> Mapping[str, Any]:
+def _agent_fields(conversation: RequestSoFar) -> Mapping[str, Any]:
     return mapping_at(conversation.schema("subagents_run", "agents"), "items", "properties")
 
 
-def delegation(conversation: Conversation, wish: Wish) -> NextStep | None:
+def delegation(conversation: RequestSoFar, wish: Wish) -> NextStep | None:
     """The step that starts the subagents; None when they have reported."""
     if conversation.must_finish or any(done.name in DELEGATION for done in conversation.done):
         return None
@@ -89,7 +89,7 @@ def _agent(number: int, role: str, part: Subtask, fields: Mapping[str, Any]) -> 
     return {name: value for name, value in arguments.items() if name in fields}
 
 
-def facts_of(conversation: Conversation) -> ReportFacts:
+def facts_of(conversation: RequestSoFar) -> ReportFacts:
     """The subagents' reports, put together section by section."""
     children = [child for done in conversation.done if done.name in DELEGATION for child in _reports(done)]
     finished = sum(not child.failed for child in children)

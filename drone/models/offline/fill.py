@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from drone.agent.ports.model import NodeForm, WantedCall
-from drone.models.offline.look import Conversation, NextStep, mapping_at
+from drone.models.offline.look import NextStep, RequestSoFar, mapping_at
 from drone.models.offline.report import QuotedFinding, ReportFacts, quoted, quoted_lines
 from mcc.contracts import blueprints
 from mcc.contracts.blueprints import FieldSpec, ListField, NumberField, TextField
@@ -233,7 +233,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 }
 
 
-def submission(conversation: Conversation, facts: ReportFacts, tokens: int | None) -> NextStep | None:
+def submission(conversation: RequestSoFar, facts: ReportFacts, tokens: int | None) -> NextStep | None:
     """The next attempt at an accepted result; None for an agent that hands nothing in. `tokens`: room for it."""
     if FINISH not in conversation.tools:
         return None

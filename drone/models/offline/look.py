@@ -40,7 +40,7 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class RequestSoFar:
     """One turn: its request, the results of its calls, the tools. Prompts and notices of the runtime are not read."""
 
     request: str
@@ -85,7 +85,7 @@ def mapping_at(place: object, *path: str) -> Mapping[str, Any]:
     return place if isinstance(place, Mapping) else {}
 
 
-def read(ask: Ask) -> Conversation:
+def read(ask: Ask) -> RequestSoFar:
     """The present turn. Without a hint, its request is the last message of a user that no tool call follows."""
     hint = ask.hint
     start = _start_of_turn(ask.messages)
@@ -94,7 +94,7 @@ def read(ask: Ask) -> Conversation:
     done = tuple(_call_results(ask.messages[start:]))
     last = ask.messages[-1] if ask.messages else None
     refused = isinstance(last, ToolResults) and all(one.is_error and one.name in READING for one in last.results)
-    return Conversation(
+    return RequestSoFar(
         request=request,
         done=done,
         tools={tool.name: tool for tool in ask.tools},

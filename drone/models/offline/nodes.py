@@ -7,9 +7,9 @@ from typing import Any
 
 from drone.agent.ports.model import ChildForm, NodeForm, WantedCall
 from drone.models.offline.fill import FEW, FieldWords, fitted, in_bounds
-from drone.models.offline.look import Conversation, NextStep, mapping_at
+from drone.models.offline.look import NextStep, RequestSoFar, mapping_at
 from drone.models.offline.report import definitions, opening_line, paragraph
-from drone.models.offline.search import SourceLine, WorkspaceSurvey, json_object, survey
+from drone.models.offline.search import FilesSurvey, SourceLine, json_object, survey
 from mcc.contracts.blueprints import BooleanField, ChoiceField, FieldSpec, ListField, NumberField, TextField
 
 MOST_REPAIRS = 12
@@ -23,11 +23,11 @@ class FileFacts:
     """What files say for the fields of one node. `base`: the file or directory that the node is about; "" = all."""
 
     form: NodeForm
-    known: WorkspaceSurvey
+    known: FilesSurvey
     base: str
 
     @classmethod
-    def of(cls, conversation: Conversation, form: NodeForm) -> "FileFacts | None":
+    def of(cls, conversation: RequestSoFar, form: NodeForm) -> "FileFacts | None":
         """None if nothing that has to be filled in is about files, or none can be read."""
         names = [name for name, spec in form.fields.items() if spec.required]
         names += [name for child in form.children.values() for name in child.metadata]
@@ -38,7 +38,7 @@ class FileFacts:
         own = (value for name, value in form.topics[0].items() if is_path(name) and isinstance(value, str))
         return cls(form, survey(conversation), next(own, "").removeprefix("./").strip("/."))
 
-    def step(self, conversation: Conversation) -> NextStep | None:
+    def step(self, conversation: RequestSoFar) -> NextStep | None:
         """The next listing or reads."""
         if conversation.must_finish:
             return None
@@ -111,7 +111,7 @@ def is_path(name: str) -> bool:
     return any(word in name.lower() for word in ("path", "file", "source"))
 
 
-def node_step(conversation: Conversation, form: NodeForm) -> NextStep | None:
+def node_step(conversation: RequestSoFar, form: NodeForm) -> NextStep | None:
     """The next calls; None when no repair is left."""
     files = FileFacts.of(conversation, form)
     if files is not None and (step := files.step(conversation)) is not None:
@@ -121,7 +121,7 @@ def node_step(conversation: Conversation, form: NodeForm) -> NextStep | None:
 
 
 class _Work:
-    def __init__(self, conversation: Conversation, form: NodeForm, files: FileFacts | None) -> None:
+    def __init__(self, conversation: RequestSoFar, form: NodeForm, files: FileFacts | None) -> None:
         self._conversation = conversation
         self._form = form
         self._files = files

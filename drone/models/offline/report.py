@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drone.models.offline.look import SUBJECTS, Wish
-from drone.models.offline.search import WATCHES, SourceLine, WorkspaceSurvey, is_test, language_of
+from drone.models.offline.search import WATCHES, FilesSurvey, SourceLine, is_test, language_of
 from mcc.rules.patterns import Pattern
 
 HONEST = (
@@ -53,11 +53,11 @@ class ReportFacts:
     report: str
     findings: tuple[QuotedFinding, ...] = ()
     read: tuple[str, ...] = ()
-    known: WorkspaceSurvey = field(default_factory=WorkspaceSurvey)
+    known: FilesSurvey = field(default_factory=FilesSurvey)
     blocked: bool = False
 
 
-def facts_of(known: WorkspaceSurvey, wish: Wish) -> ReportFacts:
+def facts_of(known: FilesSurvey, wish: Wish) -> ReportFacts:
     """What the survey shows of what was asked."""
     findings = tuple(_findings(known, wish))
     blocked = bool(known.problems) and not (known.files or known.pages or findings)
@@ -75,7 +75,7 @@ def facts_of(known: WorkspaceSurvey, wish: Wish) -> ReportFacts:
     return ReportFacts(f"{HONEST} {said}", report, findings, tuple(known.pages), known, blocked)
 
 
-def _findings(known: WorkspaceSurvey, wish: Wish) -> Iterator[QuotedFinding]:
+def _findings(known: FilesSurvey, wish: Wish) -> Iterator[QuotedFinding]:
     for watch in WATCHES.get(wish.kind, ()):
         lines = [line for line in known.hits.get(watch.pattern, ()) if not is_test(line.path)]
         for line in [one for one in lines if one.number in known.pages.get(one.path, {})][:_PER_WATCH]:
@@ -95,7 +95,7 @@ def _findings(known: WorkspaceSurvey, wish: Wish) -> Iterator[QuotedFinding]:
         yield QuotedFinding("Where it is mentioned", line.path, line.number, quoted(line.text))
 
 
-def _counted(known: WorkspaceSurvey) -> str:
+def _counted(known: FilesSurvey) -> str:
     """How many files there are and in which languages, as far as listings say so."""
     count = known.total if known.total is not None else len(known.files)
     if not count:
@@ -121,7 +121,7 @@ def paragraph(page: Mapping[int, str]) -> tuple[int, str] | None:
     return (min(lines), quoted(" ".join(lines.values()))) if lines else None
 
 
-def _structure(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
+def _structure(known: FilesSurvey) -> Iterator[QuotedFinding]:
     for path in known.build_files:
         lines = ((number, text[:500]) for number, text in sorted(known.pages.get(path, {}).items()))
         for number, text, found in [(*line, found) for line in lines if (found := _MANIFEST.match(line[1]))][:5]:
@@ -132,7 +132,7 @@ def _structure(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
             yield QuotedFinding("A program begins here", line.path, line.number, quoted(line.text))
 
 
-def _modules(known: WorkspaceSurvey) -> Iterator[QuotedFinding]:
+def _modules(known: FilesSurvey) -> Iterator[QuotedFinding]:
     for path in known.central():
         page = known.pages.get(path, {})
         if (said := opening_line(page)) is not None:
@@ -160,7 +160,7 @@ def definitions(path: str, page: Mapping[int, str]) -> list[tuple[str, SourceLin
     return [(str(match["name"]), line, str(match["kind"])) for line, match in found]
 
 
-def _about(known: WorkspaceSurvey, subject: str) -> Iterator[QuotedFinding]:
+def _about(known: FilesSurvey, subject: str) -> Iterator[QuotedFinding]:
     """Lines of guides and build files that speak of the subject, those that quote a command first."""
     lines = known.hits.get(SUBJECTS[subject][1], ())
     kept: list[SourceLine] = []
@@ -174,7 +174,7 @@ def _about(known: WorkspaceSurvey, subject: str) -> Iterator[QuotedFinding]:
         yield QuotedFinding(f"{count}: {few}{', …' if len(known.tests) > 3 else ''}")
 
 
-def _places_of(known: WorkspaceSurvey, wish: Wish) -> list[SourceLine]:
+def _places_of(known: FilesSurvey, wish: Wish) -> list[SourceLine]:
     """Lines that mention a term: definitions first, then code, tests, prose."""
 
     def rank(line: SourceLine) -> tuple[bool, bool, bool]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.receipts import passages_shown
-from drone.models.offline.look import SUBJECTS, Conversation, NextStep, Wish
+from drone.models.offline.look import SUBJECTS, NextStep, RequestSoFar, Wish
 from mcc.rules.patterns import Pattern
 
 EVERYTHING = "**/*"
@@ -99,7 +99,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
-class WorkspaceSurvey:
+class FilesSurvey:
     """What the results so far show. `files`: listed paths; `total`: how many files there are, None if nothing says it;
     `whole`: whether all are listed. `pages`: the lines that were read, by path and number. `hits`: found lines by
     pattern. `problems`: what tools answered with errors."""
@@ -160,7 +160,7 @@ class WorkspaceSurvey:
         return list(dict.fromkeys([*fronts, *others]))[:_MOST_CENTRAL]
 
 
-def survey(conversation: Conversation) -> WorkspaceSurvey:
+def survey(conversation: RequestSoFar) -> FilesSurvey:
     """Everything that the results of reading tools show."""
     files, pages, hits = dict[str, None](), dict[str, dict[int, str]](), dict[str, tuple[SourceLine, ...]]()
     total, whole = None, False
@@ -182,7 +182,7 @@ def survey(conversation: Conversation) -> WorkspaceSurvey:
             for line in found:
                 pages.setdefault(line.path, {})[line.number] = line.text
     problems = dict.fromkeys(done.content.strip() for done in conversation.done if done.is_error)
-    return WorkspaceSurvey(tuple(files), total, whole, pages, hits, tuple(problems))
+    return FilesSurvey(tuple(files), total, whole, pages, hits, tuple(problems))
 
 
 def listing(text: str) -> tuple[list[str], int | None, bool]:
@@ -197,7 +197,7 @@ def listing(text: str) -> tuple[list[str], int | None, bool]:
     return kept, int(counted["files"].replace(",", "")) if counted else None, not folded and counted is not None
 
 
-def next_step(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> NextStep | None:
+def next_step(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> NextStep | None:
     """The next calls not made yet; None when it is time to report."""
     if conversation.must_finish:
         return None
@@ -211,19 +211,19 @@ def next_step(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) ->
     return next((step for step in steps if step is not None), None)
 
 
-def _look_around(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+def _look_around(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
     if "find_files" not in conversation.tools:
         yield conversation.call("list_files", depth=4, limit=_MOST_LISTED)
 
 
-def _orient(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+def _orient(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     if wish.kind in ("explain", "parts", "code"):
         for path in (*known.readmes[:1], *known.build_files[:_MOST_MANIFESTS]):
             yield _read(conversation, path)
 
 
-def _search(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+def _search(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     languages = [name for name, _ in known.languages[:3]]
     code = glob_of(name for name, _ in known.languages)
     if wish.kind in ("explain", "parts"):
@@ -243,7 +243,7 @@ def _search(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> I
             )
 
 
-def _read_central(conversation: Conversation, known: WorkspaceSurvey, wish: Wish) -> Iterator[WantedCall | None]:
+def _read_central(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     if wish.kind in ("explain", "parts"):
         for line in known.entries[:3]:
             yield _read(conversation, line.path, line.number)
@@ -260,7 +260,7 @@ def _read_central(conversation: Conversation, known: WorkspaceSurvey, wish: Wish
             yield _read(conversation, path)
 
 
-def _read(conversation: Conversation, path: str, line: int = 1) -> WantedCall | None:
+def _read(conversation: RequestSoFar, path: str, line: int = 1) -> WantedCall | None:
     """A call that reads the head of a file, or the lines around one; None if that was asked for before."""
     start = max(1, line - _AROUND)
     reads = (done.arguments for done in conversation.done if done.name == "read_file")

@@ -9,7 +9,7 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.turn import Turn
 from drone.generation.library import _hiring, generate
-from drone.generation.orchestrator import DocumentRequest, Orchestrator
+from drone.generation.orchestrator import GenerationTask, Orchestrator
 from drone.generation.port import DocumentLost, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import toolset
@@ -51,7 +51,7 @@ async def lost_after(looks: int, play: Callable[[Node], Said] = diligent) -> tup
     documents = Losing(document, turn.journal, {})
     documents.left = looks
     hire = _hiring(played(play), toolset(None), limits)
-    return await Orchestrator(documents, turn, hire, DocumentRequest(journal.order_id)).run(), journal
+    return await Orchestrator(documents, turn, hire, GenerationTask(journal.order_id)).run(), journal
 
 
 @pytest.mark.parametrize("looks", [*range(0, 40, 3)])

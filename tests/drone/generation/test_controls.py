@@ -12,7 +12,7 @@ from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Steering, Turn
 from drone.generation.library import _hiring
-from drone.generation.orchestrator import DocumentRequest, Orchestrator
+from drone.generation.orchestrator import GenerationTask, Orchestrator
 from drone.generation.port import MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import toolset
@@ -45,7 +45,7 @@ class Running:
         self.turn = Turn.begun(self.journal, Budget(limits), router)
         self.steering = Steering(self.turn)
         documents = MemoryDocuments(document, self.turn.journal, {})
-        request = DocumentRequest(self.journal.order_id, asked or Generation())
+        request = GenerationTask(self.journal.order_id, asked or Generation())
         hire = _hiring(model, toolset(None), limits)
         self._orchestrator = Orchestrator(documents, self.turn, hire, request)
 
