@@ -62,7 +62,7 @@ class QoS(virtual.QoS):
 class WorkerChannel(transport.Channel):
     """Kombu's channel, except that it drops an unreadable message: requeued, it would end the next worker as well."""
 
-    PlainMessage = PlainMessage
+    Message = PlainMessage
     ack_emulation = False
     _kept: BoundedRedis | None = None
 
@@ -139,11 +139,11 @@ class WorkerSentinelChannel(WorkerChannel, transport.SentinelChannel):
 
 
 class WorkerTransport(transport.Transport):
-    WorkerChannel = WorkerChannel
+    Channel = WorkerChannel
 
 
 class WorkerSentinelTransport(transport.SentinelTransport):
-    WorkerChannel = WorkerSentinelChannel
+    Channel = WorkerSentinelChannel
 
 
 class WorkerConnection(transport.BrokerConnection):

@@ -68,7 +68,7 @@ def test_drone_run_works_from_the_installed_wheel(environment: Path, tmp_path: P
     (workspace / "ducks.py").write_text("def main():\n    print(4)\n")
     done = run(environment / "drone", "run", "Explain this repository", "--model", "offline", cwd=workspace)
     assert done.returncode == 0, done.stderr
-    assert "`README.md`: “Pond”" in done.stdout and "`ducks.py:1`" in done.stdout
+    assert "`README.md:3`: “Counts ducks.”" in done.stdout and "`ducks.py:1`" in done.stdout
     where = run(environment / "python", "-c", "import drone; print(drone.__file__)", cwd=workspace)
     assert str(environment.parent) in where.stdout
 

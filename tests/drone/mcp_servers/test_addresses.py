@@ -107,7 +107,7 @@ async def test_a_task_that_asks_is_answered_once() -> None:
         return "blue"
 
     async with served(turns) as server, connected(server) as one:
-        assert await text_of(one, elicitation.People("one", ask)) == "at last"
+        assert await text_of(one, elicitation.Elicitor("one", ask)) == "at last"
         (update,) = [heard for heard in server.heard if "inputResponses" in heard]
         assert update["inputResponses"] == {"q": {"action": "accept", "content": {"colour": "blue"}}}
 
@@ -130,7 +130,7 @@ async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
     async with served(by_turns(wants)) as server, connected(server) as one:
         with pytest.raises(McpCallRefused, match="roots/list, which is not given here"):
-            await text_of(one, elicitation.People("one", None))
+            await text_of(one, elicitation.Elicitor("one", None))
 
 
 async def test_a_stream_tells_progress_before_the_answer() -> None:

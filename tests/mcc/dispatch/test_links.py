@@ -17,6 +17,7 @@ from mcc.dispatch.links import async_client, client
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from tests.drone.worker.real_redis import RealRedis
 from tests.mcc.dispatch.resp import NUMBER, OK, READONLY, Server, address_of, bulk, sentinel
+from tests.waiting import until
 
 ERRORS = (
     *("READONLY x", "MASTERDOWN x", "MOVED 1 127.0.0.1:1", "CLUSTERDOWN x", "NOREPLICAS x", "UNBLOCKED x", "LOADING x"),
@@ -38,7 +39,8 @@ def once(first: bytes, then: bytes = OK) -> Callable[[list[str]], bytes]:
 def test_an_error_of_the_connection_is_answered_by_a_new_one(error: str) -> None:
     with Server(answers={"SET": once(f"-{error}\r\n".encode())}) as server, connect(RedisAt(server.url)) as client:
         assert client.set("a", "1") is True
-        assert len(server.named("SET")) == 2 and len(server.open) == 1
+        assert len(server.named("SET")) == 2
+        until(lambda: len(server.open) == 1, "the first connection is closed")
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -147,7 +147,7 @@ def test_a_page_goes_on_behind_the_last_node_also_when_others_came_before_it_or_
 
 @pytest.mark.parametrize("cursor", ["", "x", "1", "²." + DOCUMENT, "99999999999.x", "-1.x"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
-    with pytest.raises(ValueError, match="none that a page"):
+    with pytest.raises(ValueError, match="comes from no page of"):
         shown(filled(), NodeSelection(cursor=cursor))
 
 
