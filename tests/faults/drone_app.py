@@ -71,10 +71,10 @@ def messaging(points: Failpoints) -> type[WorkerMessaging]:
         pass
 
     class FailingTransport(WorkerTransport):
-        WorkerChannel = FailingChannel
+        Channel = FailingChannel
 
     class FailingSentinelTransport(WorkerSentinelTransport):
-        WorkerChannel = FailingSentinelChannel
+        Channel = FailingSentinelChannel
 
     class FailingConnection(WorkerConnection):
         transports = FailingTransport, FailingSentinelTransport

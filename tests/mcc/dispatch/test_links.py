@@ -1,5 +1,6 @@
 """Connections lead to the master: a wrong server is left, with all older connections, and asked once more elsewhere."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -155,7 +156,7 @@ def test_nothing_is_published_at_a_server_that_is_a_replica_now() -> None:
         publisher = Publisher(RedisAt(server.url))
         assert publisher.wake("i", Wake(order_id="o", control_seq=1))
         publisher.close()
-        assert [words[0] for words in server.commands] == ["DEL", "PUBLISH", "DEL", "PUBLISH"]
+        assert Counter(words[0] for words in server.commands) == {"DEL": 2, "PUBLISH": 2}
 
 
 async def test_nor_from_an_event_loop() -> None:
