@@ -225,13 +225,16 @@ async def test_what_makes_a_git_directory_one_is_not_taken_away_by_tools(root: P
 async def test_what_a_job_makes_is_gone_while_it_runs(root: Path) -> None:
     files = {path: content for trap in TRAPS.values() for path, content in trap.contents(root).items()}
     script = f"{script_of(files)}\necho made; exec sleep 1000"
-    made = asyncio.Event()
+    heard, made = bytearray(), asyncio.Event()
+
+    def hear(piece: bytes) -> None:
+        heard.extend(piece)
+        # What cannot be made is told before.
+        if b"made\n" in heard:
+            made.set()
+
     running = await found_sandbox().start(
-        ("sh", "-c", script),
-        Workspace(root),
-        Bounds(60.0),
-        profile=Profile(write=True),
-        on_output=lambda piece: made.set(),
+        ("sh", "-c", script), Workspace(root), Bounds(60.0), profile=Profile(write=True), on_output=hear
     )
     try:
         async with asyncio.timeout(20):
