@@ -30,10 +30,11 @@ from tests.faults.observer import LeaseSamples, Observer, ResourceSamples, Sampl
 from tests.faults.pgbouncer import pgbouncer_before
 from tests.faults.plan import Plan
 from tests.faults.script import Play
-from tests.faults.services import Background, Redis, free_port, own_database, target_of, through
+from tests.faults.services import Background, Redis, own_database, target_of, through
 from tests.faults.tcp import Proxy
 from tests.faults.viewers import Viewer
 from tests.faults.zygote import zygote_of
+from tests.ports import free_port
 
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
 END_SECONDS = 15.0

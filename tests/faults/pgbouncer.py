@@ -17,7 +17,8 @@ import psycopg
 
 from tests.faults.members import until
 from tests.faults.postgres import give_to_server
-from tests.faults.services import free_port, through
+from tests.faults.services import through
+from tests.ports import free_port
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SERVER_CONNECTIONS = 4

@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import psycopg
 
 from tests.faults.members import until
-from tests.faults.services import free_port
+from tests.ports import free_port
 
 INITDB = shutil.which("initdb") or next(iter(sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")))), None)
 SETTINGS = {

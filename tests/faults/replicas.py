@@ -8,7 +8,8 @@ from pathlib import Path
 import redis
 
 from tests.faults.members import Launched, Member, clean_environment, until
-from tests.faults.services import REDIS_SERVER, Redis, free_port
+from tests.faults.services import REDIS_SERVER, Redis
+from tests.ports import free_port
 
 MASTER = "main"
 PASSWORD = "p@ss/w#rd"

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,17 +15,10 @@ import redis
 from psycopg import sql
 
 from tests.faults.members import Launched, Member, until
+from tests.ports import free_port
 
 T = TypeVar("T")
 REDIS_SERVER = shutil.which("redis-server") or shutil.which("valkey-server")
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class Redis:
@@ -51,8 +43,9 @@ class Redis:
             return client.execute_command(*words)
 
     def _answers(self) -> bool:
+        """Whether this server answers, and not another one that listens where it should."""
         try:
-            return bool(self.command("PING"))
+            return bool(self.command("INFO", "server")["process_id"] == self.member.pid)
         except redis.RedisError:
             return False
 

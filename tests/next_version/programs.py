@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from mcc.client import MCC
 from mcc.local.redis import RedisBinary, find_redis, redis_answers, server_arguments, socket_url
 from tests.next_version import said
+from tests.ports import free_port
 from tests.waiting import until
 
 TOKEN = "0" * 40
@@ -121,9 +121,3 @@ def answers(mcc: MCC) -> bool:
     except Exception:
         return False
     return True
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -1,15 +1,9 @@
 """Logging in to an MCP server: only a browser's request to the callback path completes the login."""
 
 import asyncio
-import socket
 
 from drone.worker.mcp_state import callback_url
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
+from tests.ports import free_port
 
 
 async def get(port: int, path: str) -> bytes:
