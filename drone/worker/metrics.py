@@ -7,7 +7,7 @@ from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest, start_http_server
 
 from mcc.dispatch.work_metrics import WorkMetrics
 
@@ -58,6 +58,10 @@ class DroneMetrics:
             log.info("metrics are served", address=self.address)
             return
         raise MetricsUnavailable(self._refusal(f"this port and the {PORTS_TRIED - 1} after it are taken"))
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
 
     @property
     def address(self) -> str:
