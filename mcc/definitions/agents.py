@@ -56,6 +56,7 @@ def parse_agent(
     checker.check_result()
     if not parts.prompt:
         checker.wrong("there is no prompt after the front matter; write what the agent is to do")
+    # A text in the place of a missing prompt, which is reported already: the other keys are checked in the same pass.
     definition = checker.definition(parts.prompt or "?")
     checker.check_rules(definition, groups)
     return definition
@@ -182,6 +183,8 @@ class _Checker:
         except ValidationError as error:
             for one in error.errors(include_url=False)[:MOST_PROBLEMS]:
                 problem = self._error(_sentence(one), *one["loc"])
+                # One mistake breaks several checks; a line that was complained about in plain words gets no second
+                # complaint.
                 if problem.line not in lines:
                     problem.__cause__ = error
                     self.problems.append(problem)
@@ -203,6 +206,8 @@ class _Checker:
         self.problems.append(problem)
 
     def _error(self, sentence: str, *location: str | int) -> DefinitionError:
+        # The nearest part of the file that has a line: pydantic names places, such as members of a union, that no file
+        # has.
         while location and location not in self.lines:
             location = location[:-1]
         line = self.lines.get(location) if location else None

@@ -226,6 +226,7 @@ class Conversion:
 
     def _permission(self, key: str, value: Any) -> None:
         """Words by tool; for the shell also words by pattern, of which the last match counts."""
+        # A word alone is permission for everything.
         for name, word in value.items() if isinstance(value, dict) else [("*", value)]:
             tool = tool_of(name)
             ours = TOOL_GROUPS["workspace_write"] if name == "edit" else ("*",) if name == "*" else tool.ours
@@ -236,6 +237,7 @@ class Conversion:
             elif isinstance(word, dict) and tool.ours == SHELL:
                 self._patterns(key, name, word)
             elif isinstance(word, dict):
+                # An import may make an agent stricter than it was, never milder.
                 one = strictest(word.values())
                 self.calls.words.update(dict.fromkeys(ours, one))
                 message = f"{key}: {name} is {one} for everything: patterns of paths do not carry over"
@@ -250,6 +252,7 @@ class Conversion:
                 self._report("kept", f"{key}: {name} is {word}", key, name)
 
     def _patterns(self, key: str, name: str, words: Mapping[str, Any]) -> None:
+        # Reversed, because there the last match counts and here the first.
         rules, lost = rules_of([(pattern, str(word)) for pattern, word in reversed([*words.items()]) if word in WORDS])
         if rules:
             self.calls.words["run_shell"] = rules
@@ -270,6 +273,7 @@ class Conversion:
             self._report("error", f"{key} must be the name of a model", key)
             return
         found = [model_of(one, self.aliases) for one in wanted]
+        # Where several models are listed, the first that the operator has; none of them is a reason to refuse the file.
         model = next((one for one in found if one.name != INHERIT), found[0])
         if model.name != INHERIT:
             self.ours["model"] = model.name
@@ -337,6 +341,7 @@ class Conversion:
         text = _written(self.ours, prompt)
         name = str(self.ours["name"])
         try:
+            # By the parser of this system's own files: what is written must be usable as it stands.
             parse_agent(text, self.source)
         except DefinitionError as error:
             if not any(line.verdict == "error" for line in self.lines):

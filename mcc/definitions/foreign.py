@@ -38,6 +38,7 @@ def format_of(path: PurePath) -> ForeignFormat | None:
     for format_, places in PLACES.items():
         for place in places:
             above, below = place.split("/")
+            # Anywhere in the path, so that files in folders below count too.
             if any(pair == (above, below) for pair in pairwise(steps)):
                 return format_
     if path.suffix == ".md" and steps[-2:] in (("opencode", "agent"), ("opencode", "agents")):
@@ -193,6 +194,8 @@ def tool_of(given: str) -> Tool:
     inner = inner.strip().removesuffix(")")
     key = name.strip().lower()
     if key in ("bash", "run_shell_command", "shell", "execute") and inner.startswith("git "):
+        # A shell narrowed to reading git becomes the git tool that does just this, so that the agent needs no shell at
+        # all.
         git = GIT_READS.get(inner[4:].replace(":", " ").split(" ")[0].strip("*"))
         if git is not None:
             return Tool(given, (git,))
@@ -232,6 +235,7 @@ def model_of(given: str, aliases: Mapping[str, str]) -> ReplacementModel:
     near = [alias for alias, name in aliases.items() if _plain(name) == plain or _plain(alias) == plain]
     if not near and plain in _FAMILIES:
         near = [alias for alias, name in aliases.items() if plain in name.lower()]
+    # Of several that fit none is chosen: models differ in price, and the operator pays.
     if len(near) == 1:
         return ReplacementModel(near[0], f"{word!r} is your model {near[0]!r}")
     found = f"{', '.join(near)} may be meant" if near else "none of your models is that one"

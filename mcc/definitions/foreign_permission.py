@@ -71,6 +71,8 @@ def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]],
         condition = condition_of(pattern)
         if condition is None:
             lost.append(pattern)
+            # An allow that is lost makes stricter; a deny that is lost would make milder, so from here on it holds for
+            # everything.
             if word != "allow":
                 rules.append({"then": word})
                 break

@@ -47,6 +47,8 @@ def _front_matter(front: str, lines: list[CarriedLine]) -> tuple[dict[str, Any] 
     try:
         found = parse(front)
     except YamlProblem as problem:
+        # Only after strict YAML failed, so that a valid file is never read in another way than its author's system
+        # does.
         forgiven, quoted = _quoted(front)
         try:
             found = parse(forgiven)

@@ -71,6 +71,7 @@ def allowed_to(
     """
     kept = narrowed(wanted, ceiling, groups).model_copy(
         update={
+            # A name with a slash is a provider's own, which could spend on a model that the operator never listed.
             "model": (INHERIT if "/" in wanted.model else wanted.model) if ceiling.model == INHERIT else ceiling.model,
             "result": wanted.result if ceiling.result == TEXT_NAME else ceiling.result,
             "verify": ceiling.verify or _verification(wanted, ceiling),
@@ -117,6 +118,8 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
     there = {*allowed.tools, *allowed.passes_on}
     wanted_tools, allowed_tools = expanded(asked, groups), expanded(there, groups)
     both = {name for name in wanted_tools if any(matches_glob(name, one) for one in allowed_tools)}
+    # Either side may be the glob: of `tracker__*` and `tracker__find`, both ways round, `tracker__find` is what is in
+    # both.
     narrower = {name for name in allowed_tools if any(matches_glob(name, one) for one in wanted_tools)}
     return tuple(sorted(both | narrower | (set(asked) & there)))
 

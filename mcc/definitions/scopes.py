@@ -84,6 +84,7 @@ def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tup
     left = WORKSPACE_BYTES
     for name in names[:WORKSPACE_FILES]:
         file = read(name)
+        # Although a smaller file behind it might fit: so one name says which files are left out.
         if len(file.content) > left:
             break
         left -= len(file.content)
@@ -121,6 +122,7 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f
 
 def untrusted_description(description: str) -> str:
     """The description of a workspace's agent for prompts and schemas: marked as such, cut to its first sentence."""
+    # Quotes and angle brackets are exchanged too: the text must not end the marks that say it is untrusted.
     text = " ".join("".join(map(_visible, description[:_READ])).split()).translate(_EXCHANGED)
     end = min((found + 1 for mark in _ENDS if (found := text.find(mark)) >= 0), default=len(text))
     text = text[:end] if end <= DESCRIPTION_CHARACTERS else f"{text[:DESCRIPTION_CHARACTERS].rstrip()}…"
@@ -272,6 +274,8 @@ def with_workspace(
     for name, (file, definition) in wanted.items():
         usable[name], lost = allowed_to(definition, _ceiling(name, agents, own), groups)
         scopes[name] = scope
+        # The operator's permission goes along as a layer, because permission cannot be narrowed by merging (see
+        # `narrowed`).
         held[name] = agents.permission(name if name in agents.usable else MASTER)
         warnings.extend(DefinitionError(file.source, sentence) for sentence in lost)
     return replace(
@@ -317,6 +321,7 @@ def _parsed(
     """The parsed file. Raises `DefinitionError` when it is broken or there is no agent to limit it."""
     definition, doubts = read(file, groups)
     warnings.extend(doubts)
+    # A broken file of the operator limits nobody: to fall back to the wider master would undo its limits.
     for name in (file.name, MASTER):
         if name in agents.problems:
             raise DefinitionError(file.source, f"not used, because the operator's agent {name!r} is broken")
@@ -346,6 +351,7 @@ def _ceiling(name: str, agents: UsableAgents, own: frozenset[str]) -> AgentDefin
         ceiling = agents.usable[name]
     else:
         ceiling = agents.usable[MASTER].model_copy(
+            # The master's gate is about its own result, which agents of a workspace do not owe.
             update={"rules": (), "result": TEXT_NAME, "verify": None, "model": INHERIT}
         )
     if WORKSPACE_ANY not in ceiling.spawns:

@@ -35,6 +35,7 @@ MOST_MEASURED = 500
 def check_database(installation: Installation) -> Iterator[Finding]:
     """The database's schema, health and size, the drones and leases in it, and its clock."""
     settings = installation.settings
+    # Opening an SQLite file that is not there would make one: an examination leaves no empty database behind.
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
         yield Finding(
             "database", "warning", f"there is none in {settings.data_dir} yet", "mcc up makes it, or mcc db upgrade"
@@ -121,6 +122,7 @@ def _up(drones: Sequence[Drone]) -> Finding:
 
 def _leases(found: Sequence[Drone]) -> Finding:
     """Silent drones, except those whose process registered again after it lost its lease."""
+    # A drone that lost its lease registers anew as another incarnation: its old row is silent, and nothing is wrong.
     there = {(one.host, one.pid) for one in found if one.status != "silent"}
     silent = [one for one in found if one.status == "silent" and (one.host, one.pid) not in there]
     if not silent:
@@ -147,6 +149,7 @@ def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
     if not servers:
         return
     named = f"those of {', '.join(servers)} stand in the database as they are"
+    # A readable file in a closed directory is out of reach.
     if file is not None and others_may_read(file) and others_may_read(file.parent, stat.S_IXGRP | stat.S_IXOTH):
         yield Finding("tokens", "warning", f"{named}, and others on this machine can read {file}", f"chmod 600 {file}")
         return
@@ -173,6 +176,7 @@ def _size(store: Store, days: float) -> Finding:
 def _clock(store: Store) -> Finding:
     if store.database.dialect == "sqlite":
         return Finding("clock", "ok", "the database uses this machine's clock")
+    # Two readings around the question: how long the answer took must not count as a difference of clocks.
     before = datetime.now(UTC)
     there = moment(store.database.read(lambda link: link.execute(sa.select(store.database.time.now)).scalar_one()))
     after = datetime.now(UTC)
@@ -199,6 +203,7 @@ def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
 def unswept(snapshot: Snapshot) -> Iterator[Finding]:
     """A finding where there are unfinished orders, but no service and no drone sweeps any more."""
     swept = snapshot.examined.swept_at
+    # Without unfinished orders there is nothing to sweep for, and no harm in an installation that stands still.
     if swept is not None and snapshot.examined.orders and snapshot.age(swept) > UNSWEPT_SECONDS:
         late = duration(snapshot.age(swept))
         detail = f"nobody has swept for {late}: lost drones and times that come are noticed by nobody"

@@ -88,6 +88,7 @@ def _repaired(installation: Installation) -> Sequence[Repair]:
     """Make the repairs that the findings call for. Raises `StoreError`, and ValueError for an invalid address."""
     with installation.store() as store:
         snapshot = _snapshot(installation, store)
+        # Only repairs that a finding calls for: `--fix` on an installation that is well writes nothing.
         fixes = {finding.fix for finding in (*judge(snapshot), *check_redis(installation)) if finding.fix}
         broker = None
         if isinstance(installation.redis, RedisSeen):
@@ -166,6 +167,7 @@ def judge(snapshot: Snapshot) -> list[Finding]:
         *refused_messages(snapshot),
         *leftovers(snapshot),
     ]
+    # Before they are bounded, so that what is left out of a long list is the mildest.
     found.sort(key=lambda finding: -SEVERITY.index(finding.state))
     return [_summary(snapshot, well=not found), *bounded(found)]
 

@@ -67,6 +67,7 @@ def check_configuration(installation: Installation) -> Iterable[Finding]:
 def _run_drone(installation: Installation, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `drone` in a process of its own: `mcc` does not import `drone`."""
     return subprocess.run(
+        # `-P`: a directory `drone` where the command was typed must not be imported in its place.
         [sys.executable, "-P", "-m", "drone.cli", command],
         env=dict(installation.environment),
         capture_output=True,
@@ -80,6 +81,7 @@ def check_disk(installation: Installation) -> Iterable[Finding]:
     wanted = [installation.settings.data_dir]
     if (file := database_file(installation.settings.database_url)) is not None:
         wanted.append(file.parent)
+    # Reversed twice, so that of two places on one disk the data directory is named.
     disks = {place.stat().st_dev: place for place in map(existing, reversed(wanted))}
     reserve = round(installation.settings.disk_reserve_mb * 1_000_000)
     return [_space(place, shutil.disk_usage(place).free, reserve) for place in reversed(disks.values())]
@@ -174,6 +176,8 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
     models, environment = _models(installation), installation.environment
     wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
     missing = {key: _models_named(name for name, its in wanted.items() if its == key) for key in wanted.values()}
+    # Drones may run elsewhere, with keys that this environment lacks: a model that one registered without a problem has
+    # its own.
     at_work = installation.models_at_work() if any(not environment.get(key) for key in missing) else frozenset[str]()
     for key, named in missing.items():
         if environment.get(key):

@@ -62,6 +62,7 @@ Maker = Callable[[Snapshot, RepairContext], Iterator[Repair]]
 def repair(fixes: Collection[Fix], snapshot: Snapshot, context: RepairContext) -> list[Repair]:
     """Make the repairs `fixes`, in the order in which one helps the next. Answers failed ones too."""
     makers: dict[Fix, Maker] = {
+        # Locks go first, so that an order that is swept or nudged later finds its workspace free.
         "locks": _unlock,
         "receipts": _settle,
         "messages": _clear,

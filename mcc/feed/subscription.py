@@ -78,8 +78,10 @@ class Subscription:
             try:
                 await self._session()
             except (RedisError, OSError, TimeoutError) as error:
+                # Once per outage: every further attempt would log the same.
                 if self.connected or wait < 0.1:
                     log.warning("no hints from Redis (%s); the database is asked instead", error)
+            # A fault in here must not end the stream of hints for good, nor the other parts of the service.
             except Exception:
                 log.exception("listening to Redis broke; the database is asked until it is tried again")
             wait = 0.05 if self.connected else min(wait * 2, LONGEST_WAIT_SECONDS)
@@ -107,6 +109,8 @@ class Subscription:
         match message["type"]:
             case "subscribe" if channel == self._status:
                 self.connected = True
+                # Again, although the connection began with these channels: orders that were joined while it opened are
+                # not among them.
                 for order_id in self._watched:
                     self._change(order_id, subscribe=True)
             case "subscribe":
@@ -117,6 +121,7 @@ class Subscription:
     def _read(self, data: bytes) -> None:
         """Pass on a hint or a delta. Entries are ignored, since the feed reads them from the database; anything else is
         logged and dropped."""
+        # By the first bytes, without parsing: entries are most of what comes, and the longest.
         if data.startswith(ENTRY_BEGINS):
             return
         try:
@@ -132,6 +137,8 @@ class Subscription:
         if self._pubsub is None:
             return
         change = self._pubsub.subscribe if subscribe else self._pubsub.unsubscribe
+        # `watch` is called where nothing may be awaited; the set keeps the task, of which asyncio holds only a weak
+        # reference.
         task = asyncio.create_task(self._send(change(order_channel(order_id, self._prefix))))
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
@@ -140,6 +147,7 @@ class Subscription:
         try:
             await command
         except (RedisError, OSError, TimeoutError):
+            # The session notices the same break, and renews every subscription.
             log.debug("a subscription could not be sent; it is made again with the next connection")
 
 

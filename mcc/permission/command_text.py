@@ -84,6 +84,7 @@ class CommandText(WordReader):
             raise Unclear("the mark of a here-document is quoted and expanded")
         if self._posix and "$" in raw:
             raise Unclear("the mark of a here-document is quoted and expanded")
+        # Commands in the mark were listed while it was read, and never run: a shell does not expand it.
         del self.found[found:]
         self._here.append((text, mark.quoted, tabs))
 
@@ -92,6 +93,7 @@ class CommandText(WordReader):
         announced, self._here = self._here, []
         for mark, quoted, tabs in announced:
             body = self.lines_until(mark, tabs=tabs, joined=not quoted)
+            # Within a substitution, a shell may take the mark with the closing bracket for the end, or read on.
             if self._reading.depth and any(one.lstrip("\t").startswith(f"{mark})") for one in body.split("\n")):
                 raise Undecided("a here-document may end at a bracket")
             if quoted:

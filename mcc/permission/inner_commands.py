@@ -18,6 +18,7 @@ _ARCHITECTURES = ("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64"
 def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -> Inner:
     """What the command with these words runs. Never raises."""
     name = _program(words[0].text) if words and words[0].is_known else ""
+    # A word such as `-exec` outside of find may get to a find of this text through a variable, which `at_end` asks.
     if name != "find" and any(one in word.text for word in words for one in EXECUTE):
         reading.variables.executes = True
     if name in BUILTINS or name in PROGRAMS or name in SHELLS or name in OTHER_SHELLS or name in _READERS:
@@ -27,6 +28,7 @@ def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -
             reading.enter()
         except Unclear:
             return Inner([unknown(TOO_DEEP)], TOO_DEEP)
+        # An empty variable that is no word shifts the words behind it, and with them the place of an inner command.
         if name not in BUILTINS:
             reading.rely(words)
         found = _Runner(name, words, reading, level).inner()
@@ -73,6 +75,8 @@ class _Runner:
             found = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
             return Inner(within(found, why), why if found else "")
         found = self.program(PROGRAMS[self.name])
+        # `jobs` lists unless `-x` is given; the other programs run commands, which a rule about their own words would
+        # miss.
         is_plain = self.name == "jobs" and not found
         return Inner(within(found, why), "" if is_plain else f"{self.name} runs other commands")
 
@@ -124,6 +128,7 @@ class _Runner:
             rest, assigned = self.without_assignments(rest)
             commands += assigned
         if self.name == "setarch" and rest and rest[0].text.startswith(_ARCHITECTURES):
+            # setarch takes options before the architecture and after it.
             again = options_of(rest, program)
             if again is None:
                 return [self.unknown(f"{self.name} has options that are not known")]
@@ -134,6 +139,8 @@ class _Runner:
         if program.operands and any(not word.is_known and word.text.startswith(HOLE) for word in operands):
             tried = True
         if tried:
+            # A word that may be an option with a value hides where the command begins, so each possible place is
+            # judged.
             commands += [one for place in range(1, min(len(rest), _TRIED)) for one in self.simple(rest[place:])]
         if self.name == "runuser" and found.values(frozenset({"u", "user"})):
             return commands + (self.simple(rest) or [self.unknown()])
@@ -152,9 +159,7 @@ class _Runner:
             rest = list(again.rest) if again is not None else rest
         if program.follows == "text" and not {"x", "exec"} & found.seen.keys():
             return self.text(rest, posix=True)
-        if program.shells & found.seen.keys() and self.name == "sudo" and len(rest) == 1:
-            # The shell gets the words with their blanks and signs escaped.
-            return self.simple(rest)
+        # Also behind `sudo -s`: its shell gets the words with their blanks and signs escaped.
         return self.simple(rest)
 
     def without_assignments(self, words: list[Word]) -> tuple[list[Word], list[SimpleCommand]]:
@@ -196,6 +201,7 @@ class _Runner:
         marks = [word.text for word in found.values(frozenset({"I"}))]
         if not own or not all(word.is_known for word in own) or any("{=" in word.text for word in own) or marks:
             return Inner([self.unknown("parallel runs what it reads")], why)
+        # parallel hands one text to a shell: signs in its words are commands there, however they were quoted here.
         text = _filled(" ".join(word.text for word in own))
         return Inner(within(self.text([Word(f"{text} {HOLE}")]), "parallel runs it"), why)
 
@@ -258,6 +264,7 @@ class _Runner:
             return [self.unknown(f"{self.name} runs a text that only a shell could expand")]
         found = self.text(rest[:1], posix=self.name not in ("bash", "rbash"))
         if self.name in ("zsh", "rzsh") and not all(one.plain and one.whole for one in found):
+            # The grammar here is that of sh and bash; where a text is plain, zsh agrees with both.
             found.append(self.unknown("zsh may read it in another way"))
         return found
 

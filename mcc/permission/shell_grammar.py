@@ -64,6 +64,7 @@ class Parser(CommandText):
             self.read_here_documents()
 
     def read_substitution(self) -> bool:
+        # Here-documents of the text around it begin after its own line, not within the brackets.
         before, here, self._here = len(self.found), self._here, []
         self.enter()
         self._list(")")
@@ -73,6 +74,7 @@ class Parser(CommandText):
             self.found.append(unknown("a here-document ends outside of its brackets"))
         self._here = here + self._here
         commands = self.found[before:]
+        # With two commands, the output is both of theirs, with a line break in between.
         return len(commands) == 1 and self._reading.variables.is_harmless_output(commands[0])
 
     def _command(self) -> None:
@@ -80,6 +82,8 @@ class Parser(CommandText):
         try:
             why = self._words(words)
         except Unclear as unclear:
+            # The words before the unclear place are listed all the same, so that a deny rule sees what the command
+            # begins with.
             self._add(words, whole=False, why=str(unclear))
             raise
         if words or why:

@@ -118,6 +118,7 @@ class Variables:
             self.holed.add(name)
         if not text.strip(HOLE) and not value.fills:
             self.empty.add(name)
+        # IFS decides where values are split, so with another IFS no value is harmless.
         if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
             self.harmless.add(name)
         else:
@@ -130,6 +131,7 @@ class Variables:
 
     def is_full(self, name: str) -> bool:
         """Whether the variable is never empty, as far as what stands above tells."""
+        # The usual ones are inherited, and may be empty or unset where the command runs.
         return name in _NUMBERS or name == "PWD" or name in self.harmless - _USUAL
 
     def is_harmless_output(self, command: SimpleCommand) -> bool:
@@ -137,6 +139,7 @@ class Variables:
         if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
             return False
         self.printed.add(command.argv[0])
+        # What mktemp and pwd print begins with the value of a variable, which the text may have set.
         name = {"mktemp": "TMPDIR", "pwd": "PWD"}.get(command.argv[0], "HOME")
         return self.is_harmless(name) and all(one in _HARMLESS for word in command.argv for one in word)
 
@@ -240,6 +243,7 @@ class CommandReading:
 
     def evaluated(self, text: str, level: int) -> list[SimpleCommand]:
         """The commands in the substitutions of a literal text that the shell evaluates."""
+        # A shell joins the lines before it looks for substitutions: `$\` and `(` on the next line are one.
         joined = text.replace("\\\n", "")
         if f"${HOLE}" in joined:
             return [unknown("a text with a dollar sign is put together from pieces")]
@@ -250,6 +254,8 @@ class CommandReading:
         found: list[SimpleCommand] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
         if self.calculates or self.prompts or self.variables.counts:
+            # Only at the end is it known whether anything in the text calculates or prompts, before these literals or
+            # behind.
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
                     found += within(self.evaluated(text, 0), "it is evaluated")
