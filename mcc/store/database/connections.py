@@ -183,7 +183,9 @@ def opened_sqlite(url: URL, clock: Clock, connections: int, patience: float) -> 
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
+        # The driver must not begin transactions by itself: `begin` below does, with a lock that cannot fail later.
         raw.isolation_level = None
+        # With NORMAL, a power cut could take back commits that callers were told of.
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
         raw.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")

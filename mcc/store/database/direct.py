@@ -168,6 +168,7 @@ class Statements:
     def prepared(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> Prepared | None:
         """The prepared statement; None when SQLAlchemy has to execute it."""
         known = self._known.get(statement)
+        # Prepared at the second execution: what runs once, such as a migration or a search, is not worth the analysis.
         if known is None:
             self._known[statement] = True
         elif known is True:

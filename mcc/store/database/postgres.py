@@ -114,6 +114,8 @@ class PostgresSessions:
             except BaseException:
                 raw.close()
                 raise
+            # The settling may have found out a pooler: then this connection was opened in the wrong way, and the loop
+            # opens another.
             if self.mode == mode:
                 if opening is not None:
                     record.info[_OPENING] = opening
@@ -135,6 +137,7 @@ class PostgresSessions:
     def is_lost(self, error: Exception) -> bool:
         """Whether this error of a statement means that its connection, and those made before it, should be closed."""
         state = getattr(error, "sqlstate", None)
+        # Statements that somebody else prepared show a pooler that shares connections, which opening one did not.
         if state in POOLED and self.access.pooler == "auto":
             self.mode = "transaction"
         return state in LOST or state in POOLED

@@ -108,13 +108,16 @@ def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Cont
             unwatched(connection)
             connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
             connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        # Down to nothing and up to the backup's schema: its rows fit only the tables of the version that wrote it.
         downgrade_with(connection, "base")
         upgrade_with(connection, contents.schema)
+        # Read twice: a defect at the end of the file must be known before the database is emptied.
         file.seek(0)
         lines = _Lines(file)
         lines.head()
         for table, columns, rows in lines.tables():
             _insert(connection, table, columns, rows)
+        # Cut, not lost: that they are gone is no failure of their orders, and counts as no loss.
         connection.execute(sa.text("UPDATE drones SET state = :cut WHERE state = :live"), {"cut": CUT, "live": LIVE})
         upgrade_with(connection)
 
@@ -226,6 +229,7 @@ class _Lines:
         return dict(self._rows)
 
     def _next(self) -> object:
+        # Which line is the last is known only when it was read, and it is not part of what it vouches for.
         self._before_end = self._digest.hexdigest()
         line = self._read()
         if not line.endswith(b"\n"):
@@ -239,6 +243,7 @@ class _Lines:
 
     def _read(self) -> bytes:
         try:
+            # Bounded: a file of one endless line must not fill the memory.
             return self._packed.readline(LONGEST_LINE)
         except (OSError, EOFError, zlib.error) as error:
             raise BadBackup(f"the backup cannot be read, it is damaged or no backup: {error}") from error

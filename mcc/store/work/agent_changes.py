@@ -116,6 +116,7 @@ class AgentChanges:
         not affect the others. Raises `StoreUnavailable`.
         """
         orders = sorted(group.orders, key=lambda held: held.order_id)
+        # Outside the transaction: to read a large document under the locks would hold up every other order in it.
         self._documents.warm_up({part.commands.document_id for held in orders for part in held.parts if part.commands})
         if len(orders) == 1:
             return self._alone(group, orders[0])
@@ -124,6 +125,7 @@ class AgentChanges:
         except StoreUnavailable:
             raise
         except Exception:
+            # Whose data was refused is found by writing each by itself.
             return _joined([self._alone(group, held) for held in orders])
 
     def _alone(self, group: CommitGroup, held: OrderParts) -> Committed:

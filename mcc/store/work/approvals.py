@@ -122,6 +122,7 @@ class ApprovalStore:
 
     def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
         order_id = _row(connection, said.item_id, kinds)["order_id"]
+        # The item names its order, whose lock comes first; only then is the item read for good.
         state = lock(connection, order_id)
         row = _row(connection, said.item_id, kinds)
         item = item_of(row)
@@ -149,6 +150,7 @@ class ApprovalStore:
         """Approve the other pending calls of this order that the remembered rule allows."""
         rule = _rule_of(_fact(row))
         for other in connection.execute(_PENDING_OF, {"of": row["order_id"]}).mappings().all():
+            # Read anew each time: settling an item numbers a control or raises the epoch of this row.
             asked, state = _fact(other), lock(connection, row["order_id"])
             if state is not None and _rule_of(asked) == rule:
                 alike = Said(item_id=other["id"], decision="approve", note=_ALIKE, by=said.by)

@@ -47,6 +47,8 @@ def _candidates(time: DatabaseTime, skip_locked: bool) -> sa.Select[Any]:
         ORDER.add_columns(STATE.c.epoch, STATE.c.workspace_key, _NAME.label("claimant"))
         .where(among(STATE.c.order_id, "wanted"), _may_claim(time))
         .order_by(STATE.c.order_id)
+        # Only the state: a lock on the rows that are joined would stop writers of orders and sessions that have nothing
+        # to do with it.
         .with_for_update(of=STATE, skip_locked=skip_locked)
     )
 
@@ -66,6 +68,7 @@ def _claim(time: DatabaseTime) -> sa.UpdateBase:
             incarnation=sa.bindparam("by"),
             claim_token=sa.bindparam("token"),
             journal_version=JOURNAL_VERSION,
+            # The first directory stays the order's: what was done in it must not be continued in another one.
             workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
             started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
         )
@@ -159,6 +162,7 @@ class GroupClaim:
             return None
         parameters = self._parameters([order_id], lasting=hold.key if hold.lasting else None)
         state = connection.execute(_claim(self.time), parameters).mappings().first()
+        # Between lock and claim the order may have expired: its lock would stop others until the next sweep.
         if state is None:
             unlock_workspace(connection, order_id)
         return state
@@ -190,6 +194,7 @@ class GroupClaim:
         parameters = self._parameters(sorted(missing))
         rows = connection.execute(_OWN, parameters).mappings().all()
         own: dict[str, ClaimAnswer] = {row["id"]: _claim_of(connection, row, OrderState.of(row)) for row in rows}
+        # Asked only when nothing was claimed, so that a claim that succeeds pays nothing for it.
         if not own and connection.execute(_REGISTERED, parameters).first() is None:
             raise ValueError(
                 f"incarnation {self.claimant.incarnation} is not registered: a drone registers before it claims"

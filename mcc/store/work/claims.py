@@ -166,6 +166,8 @@ class Claims:
 
         def work(connection: Connection) -> list[str]:
             locked = [(lock(connection, order_id), epoch) for order_id, epoch in sorted(dict(held).items())]
+            # All are locked before one is changed, in the order of their ids, as all writers do: otherwise two could
+            # deadlock.
             still = [state for state, epoch in locked if state and is_held(state, epoch)]
             for state in still:
                 _hand_back(connection, state, drone, message, at)
@@ -194,6 +196,7 @@ class Claims:
         try:
             ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
         except BadEntry:
+            # One order with data that the database refuses must not keep the others from ending.
             ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
         # Read after the commit: a turn placed earlier is found here, and one placed later finds its session free and
         # sends a nudge of its own.
@@ -230,6 +233,7 @@ class Claims:
     def _park(self, connection: Connection, parking: Parking) -> int:
         state, number = lock(connection, parking.order_id), parking.last_seq + 1
         if state is None or not is_held(state, parking.epoch) or state.last_seq != parking.last_seq:
+            # Asked of the journal, since the order may have been resumed and claimed again since.
             if _was_parked(connection, parking, number):
                 return number
             raise _fenced(parking)

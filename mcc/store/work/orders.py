@@ -274,6 +274,7 @@ class OrderStore:
         opened: list[OpenChanges] = []
 
         def place(connection: Connection) -> Sequence[AcceptedOrder]:
+            # Anew at each attempt: what an undone transaction changed in memory must not be taken over.
             opened[:] = [self._documents.opened(connection)]
             accepted = place_all(connection, opened[0], placings)
             # A known key and a steer make no order, so they need no place in the queue.
@@ -281,6 +282,7 @@ class OrderStore:
                 self._bound.take(lambda most: count_queued(connection, most), created)
             return accepted
 
+        # Only keys make a repetition harmless: without one, a placed order whose answer was lost would be placed twice.
         keyed = all(placing.key is not None for placing in placings)
         for race in range(1, RACES + 1):
             try:

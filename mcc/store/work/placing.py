@@ -132,6 +132,7 @@ class Placing:
 
     def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> AcceptedOrder:
         """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
+        # Before anything is checked: a repeated request gets its first answer, even where it would be refused by now.
         if self.key_digest in known:
             return self._accepted_before(connection, rows, known[self.key_digest])
         if self.new.session_id is None and self.document is None:
@@ -206,6 +207,7 @@ class Placing:
             raise UnknownSession(f"there is no session {session_id}")
         before = connection.execute(_UNFINISHED, {"wanted": session_id}).scalars().all()
         head = lock(connection, before[0]) if before else None
+        # Read before the lock, the order may have ended by now.
         if head is None or head.status not in UNFINISHED:
             return self._insert_turn(connection, rows, session_id, turns + 1, before[1:])
         return self._place_behind(connection, rows, head, turns + 1, before)
@@ -242,6 +244,7 @@ class Placing:
             leave_out(connection, head.order_id, self.at, self.principal)
         is_cancelled = any(map(cancels_order, controls_of(connection, head.order_id)))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
+        # Of two turns that interrupt, the second finds the first one's cancel.
         if not is_cancelled:
             add_control(connection, head, cancel, self.principal)
         if head.status is OrderStatus.RUNNING:
@@ -308,6 +311,7 @@ class Placing:
         rows.states.append({**hot, "last_seq": len(drafts)})
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
+            # The copy refers to the texts of its source, which may be pruned before it.
             connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
         return AcceptedOrder(order_id, created=True, entries=entries)
 
@@ -317,6 +321,7 @@ class Placing:
         A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
         pruning keeps those.
         """
+        # A shared lock: several forks of one order may begin at once, and only pruning has to wait.
         pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
         if forked and pruned_at is not None:
             raise ForkOfPruned(source)
@@ -327,6 +332,8 @@ class Placing:
         new = self.new
         due = micros(new.not_before) if new.not_before else None
         expires_at = micros(new.expires_at) if new.expires_at else None
+        # Only the head of a session waits with a date of its own: one behind it stays queued, and its date is looked at
+        # when it is claimed.
         waiting = waits and due is not None and due > int(connection.scalar(sa.select(self.time.now)) or 0)
         return {
             "order_id": order_id,
@@ -356,6 +363,7 @@ def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[P
     for index, placing in enumerate(placings):
         try:
             accepted.append(placing.place(connection, changes, rows, known))
+        # The others are tried all the same, so that the caller learns of every mistake in a batch at once.
         except (StoreRefused, BadEntry, change.DispatchRefused) as problem:
             refused[index] = problem
     if refused:
@@ -373,6 +381,7 @@ def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKey
     old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
     over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
     if over:
+        # Sorted, so that two transactions that forget the same keys do not deadlock.
         forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
         connection.execute(_FORGET_KEY, forgotten)
     return {row["key_digest"]: dict(row) for row in rows if row["created_at"] >= oldest}
