@@ -94,7 +94,8 @@ async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> 
     made = await service.write(_keep_all, service.store, order_id, redacted.controls)
     for requested in made:
         announce(service, requested)
-    receipts = (Receipt(id=one.control.id, requested_at=one.control.requested_at, order_id=order_id) for one in made)
+    controls = (delivered.control for delivered in made)
+    receipts = (Receipt(id=each.id, requested_at=each.requested_at, order_id=order_id) for each in controls)
     return answer(Listing(items=tuple(receipts)), 202)
 
 

@@ -253,13 +253,13 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
 
 def replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that delivers `body` first and then the messages of the connection."""
-    given = False
+    is_delivered = False
 
     async def receive_body() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_delivered
+        if is_delivered:
             return await receive()
-        given = True
+        is_delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_body

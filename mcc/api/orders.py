@@ -112,8 +112,8 @@ async def place(
     order = placed.order
     if placed.created:
         service.notices.placed(order)
-    for one in requested:
-        announce(service, one)
+    for changed in requested:
+        announce(service, changed)
     if placed.receipt is not None:
         return answer(SteeredOrder(**dict(order), receipt=placed.receipt))
     return answer(order, 201 if placed.created else 200, {"Location": f"orders/{order.id}"})

@@ -132,13 +132,13 @@ class GenerationSource:
         from mcc.documents.reading import BlueprintError
 
         try:
-            found = replace(self, blueprint=load_blueprint(Path(str(self.named))))
+            loaded = replace(self, blueprint=load_blueprint(Path(str(self.named))))
         except BlueprintError as error:
             say(str(error))
             raise typer.Exit(USAGE) from None
-        assert found.blueprint is not None
-        _metadata(found.blueprint.spec, self.sets)
-        return found
+        assert loaded.blueprint is not None
+        _metadata(loaded.blueprint.spec, self.sets)
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,15 +259,15 @@ def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tu
         fail(
             f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
-    found = find(part, 6)
-    if len(found) == 1:
-        return found[0][0]
-    if not found:
+    candidates = find(part, 6)
+    if len(candidates) == 1:
+        return candidates[0][0]
+    if not candidates:
         fail(f"No {what}'s id begins or ends with {part}.")
     say(f"mcc: {part} begins or ends the ids of several {what}s:")
-    for id, words in found[:5]:
+    for id, words in candidates[:5]:
         say(f"  {id}  {words}")
-    if len(found) > 5:
+    if len(candidates) > 5:
         say("  …")
     raise typer.Exit(USAGE)
 

@@ -129,11 +129,11 @@ def _order_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
     from mcc.contracts.limits import Limits
 
-    given = {name: value for name, value in fields.items() if value is not None}
-    if isinstance(limits := given.get("limits"), Limits):
+    stated = {name: value for name, value in fields.items() if value is not None}
+    if isinstance(limits := stated.get("limits"), Limits):
         # Unset limits are left to the service: their defaults depend on the kind of the order.
-        given["limits"] = limits.model_dump(exclude_unset=True)
-    return given | {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
+        stated["limits"] = limits.model_dump(exclude_unset=True)
+    return stated | {name: str(value) for name, value in stated.items() if isinstance(value, PurePath)}
 
 
 def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrder, ...]]":
@@ -141,7 +141,7 @@ def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrde
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import finite_json
 
-    batch = [{"idempotency_key": fresh_id(), **_order_fields(one)} for one in orders]
+    batch = [{"idempotency_key": fresh_id(), **_order_fields(order)} for order in orders]
     return Call(
         "POST",
         "/orders:batch",

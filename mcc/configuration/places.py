@@ -75,11 +75,11 @@ def paths_in(text: str) -> tuple[str, ...]:
     """Parse paths separated by commas or `os.pathsep`, or a JSON array of paths (for names with such characters)."""
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            paths = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, list) and all(isinstance(path, str) for path in found):
-            return tuple(found)
+            paths = None
+        if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
+            return tuple(paths)
     return tuple(part.strip() for part in text.replace(os.pathsep, ",").split(",") if part.strip())
 
 

@@ -103,8 +103,8 @@ class AddedRoots:
         The paths were free of symlinks when they were added.
         """
         try:
-            found = self._file.stat()
-            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = self._file.stat()
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
             if self._known is None or self._known[0] != version:
                 self._known = version, tuple(_paths(read_private(self._file, MOST_BYTES_OF_ROOTS)))
             return self._known[1]

@@ -119,12 +119,12 @@ class Conversion:
             self._report("error", f"{key} must be text", key)
 
     def _name(self) -> None:
-        given = str(self.ours["name"])
-        name = _UNFIT.sub("-", given).strip("-_.:")[:64]
+        written = str(self.ours["name"])
+        name = _UNFIT.sub("-", written).strip("-_.:")[:64]
         if not _NAME.fullmatch(name):
-            self._report("error", f"name {given!r} leaves nothing that can be a name here", "name")
-        elif name != given:
-            self._report("changed", f"name: {given!r} is {name!r} here, where names have no spaces", "name")
+            self._report("error", f"name {written!r} leaves nothing that can be a name here", "name")
+        elif name != written:
+            self._report("changed", f"name: {written!r} is {name!r} here, where names have no spaces", "name")
         else:
             self._report("kept", f"name: {name}", "name")
         self.ours["name"] = name
@@ -156,11 +156,11 @@ class Conversion:
         if isinstance(value, str):
             yield from enumerate(_between_commas(value))
         elif isinstance(value, list):
-            for index, one in enumerate(value):
-                if isinstance(one, str) and one.strip():
-                    yield index, one.strip()
+            for index, item in enumerate(value):
+                if isinstance(item, str) and item.strip():
+                    yield index, item.strip()
                 else:
-                    self._report("error", f"{key} lists {one!r}, which is no name of a tool", key, index)
+                    self._report("error", f"{key} lists {item!r}, which is no name of a tool", key, index)
         elif value is not None:
             self._report("error", f"{key} must be a list of names", key)
 
@@ -238,9 +238,9 @@ class Conversion:
                 self._patterns(key, name, word)
             elif isinstance(word, dict):
                 # An import may make an agent stricter than it was, never milder.
-                one = strictest(word.values())
-                self.calls.words.update(dict.fromkeys(ours, one))
-                message = f"{key}: {name} is {one} for everything: patterns of paths do not carry over"
+                word_for_all = strictest(word.values())
+                self.calls.words.update(dict.fromkeys(ours, word_for_all))
+                message = f"{key}: {name} is {word_for_all} for everything: patterns of paths do not carry over"
                 self._report("changed", message, key, name)
             elif word not in WORDS:
                 self._report("error", f"{key}.{name} must be allow, ask or deny", key, name)
@@ -268,13 +268,13 @@ class Conversion:
             self._report("dropped", f"{key}: {value}: what is allowed, asked for and denied is said by permission", key)
 
     def _model(self, key: str, value: Any) -> None:
-        wanted = [one for one in value if isinstance(one, str)] if isinstance(value, list) else [value]
+        wanted = [name for name in value if isinstance(name, str)] if isinstance(value, list) else [value]
         if not wanted or not isinstance(wanted[0], str):
             self._report("error", f"{key} must be the name of a model", key)
             return
-        found = [model_of(one, self.aliases) for one in wanted]
+        models = [model_of(name, self.aliases) for name in wanted]
         # Where several models are listed, the first that the operator has; none of them is a reason to refuse the file.
-        model = next((one for one in found if one.name != INHERIT), found[0])
+        model = next((usable for usable in models if usable.name != INHERIT), models[0])
         if model.name != INHERIT:
             self.ours["model"] = model.name
         message = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
@@ -327,14 +327,14 @@ class Conversion:
             )
         # All lines of a prompt in JSON share one line of the file.
         numbered = first is not None and ("prompt",) not in self.locations
-        found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
-        for index, line in found[:_PROMPT_LINES]:
+        lines_found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
+        for index, line in lines_found[:_PROMPT_LINES]:
             shown = line.strip()[:80]
             sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
             self.lines.append(
                 CarriedLine("changed", sentence, first + index if numbered and first is not None else first)
             )
-        if (more := len(found) - _PROMPT_LINES) > 0:
+        if (more := len(lines_found) - _PROMPT_LINES) > 0:
             self.lines.append(CarriedLine("changed", f"so do {more} more lines of the prompt"))
 
     def _checked(self, prompt: str) -> Imported:
@@ -347,15 +347,15 @@ class Conversion:
             if not any(line.verdict == "error" for line in self.lines):
                 self._report("error", error.sentence)
         lines = tuple(sorted(self.lines, key=lambda line: line.number or 1_000_000))
-        found = Imported(self.source, name, lines)
-        return found if found.errors else Imported(self.source, name, lines, text)
+        refused = Imported(self.source, name, lines)
+        return refused if refused.errors else Imported(self.source, name, lines, text)
 
 
 def _between_commas(text: str) -> Iterable[str]:
     depth, start = 0, 0
-    for index, one in enumerate(text):
-        depth += (one == "(") - (one == ")")
-        if one == "," and depth <= 0:
+    for index, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and depth <= 0:
             if name := text[start:index].strip():
                 yield name
             start = index + 1

@@ -238,9 +238,9 @@ def model_of(given: str, aliases: Mapping[str, str]) -> ReplacementModel:
     # Of several that fit none is chosen: models differ in price, and the operator pays.
     if len(near) == 1:
         return ReplacementModel(near[0], f"{word!r} is your model {near[0]!r}")
-    found = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
+    meant = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
     return ReplacementModel(
-        INHERIT, f"{word!r}: {found}, so it uses its parent's; name one of yours in model to change that"
+        INHERIT, f"{word!r}: {meant}, so it uses its parent's; name one of yours in model to change that"
     )
 
 

@@ -80,7 +80,7 @@ def workspace_agent(
 
 def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:
     """Read a workspace's files in order, up to the limits; where any are left out, a last entry says so."""
-    found: list[AgentFile] = []
+    read_files: list[AgentFile] = []
     left = WORKSPACE_BYTES
     for name in names[:WORKSPACE_FILES]:
         file = read(name)
@@ -88,14 +88,14 @@ def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tup
         if len(file.content) > left:
             break
         left -= len(file.content)
-        found.append(file)
-    if len(found) == len(names):
-        return tuple(found)
+        read_files.append(file)
+    if len(read_files) == len(names):
+        return tuple(read_files)
     problem = (
-        f"of {len(names)} agent files here, {len(found)} are read, because {WORKSPACE_FILES} files and "
-        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(found)]!r} and those after it are left out"
+        f"of {len(names)} agent files here, {len(read_files)} are read, because {WORKSPACE_FILES} files and "
+        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(read_files)]!r} and those after it are left out"
     )
-    return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=problem))
+    return (*read_files, AgentFile("", WORKSPACE_DIRECTORY, problem=problem))
 
 
 Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tuple[DefinitionError, ...]]]
@@ -204,8 +204,8 @@ def installed(
     """
     files: dict[str, tuple[AgentFile, AgentScope]] = {}
     problems: dict[str, DefinitionError] = {}
-    for scope, found in ((AgentScope.SHIPPED, shipped), (AgentScope.OPERATOR, operators)):
-        for file in found:
+    for scope, scope_files in ((AgentScope.SHIPPED, shipped), (AgentScope.OPERATOR, operators)):
+        for file in scope_files:
             earlier = files.get(file.name)
             if earlier is not None and earlier[1] is scope:
                 sentence = f"two files define the agent {file.name!r}; rename or remove one of them"
@@ -269,10 +269,10 @@ def with_workspace(
             warnings.append(error)
         except DefinitionError as error:
             refused.append(error)
-    own = agents.own | (frozenset(wanted) - frozenset(agents.usable))
+    own_names = agents.own | (frozenset(wanted) - frozenset(agents.usable))
     usable, scopes, held = dict(agents.usable), dict(agents.scopes), dict(agents.held)
     for name, (file, definition) in wanted.items():
-        usable[name], lost = allowed_to(definition, _ceiling(name, agents, own), groups)
+        usable[name], lost = allowed_to(definition, _ceiling(name, agents, own_names), groups)
         scopes[name] = scope
         # The operator's permission goes along as a layer, because permission cannot be narrowed by merging (see
         # `narrowed`).
@@ -285,7 +285,7 @@ def with_workspace(
         held=held,
         warnings=(*agents.warnings, *warnings),
         refused=(*agents.refused, *refused),
-        own=own,
+        own=own_names,
     )
 
 
@@ -294,15 +294,15 @@ def with_user(agents: UsableAgents, files: Sequence[AgentFile], groups: GroupTab
 
     A broken file makes the agent of its name unusable. Never raises.
     """
-    found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=AgentScope.USER)
+    with_files = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=AgentScope.USER)
     names = {file.source: file.name for file in files if file.name}
-    broken = {names[error.source]: error for error in found.refused if error.source in names}
+    broken = {names[error.source]: error for error in with_files.refused if error.source in names}
     return replace(
-        found,
-        usable={name: agent for name, agent in found.usable.items() if name not in broken},
-        scopes={name: scope for name, scope in found.scopes.items() if name not in broken},
-        problems={**found.problems, **broken},
-        refused=tuple(error for error in found.refused if error.source not in names),
+        with_files,
+        usable={name: agent for name, agent in with_files.usable.items() if name not in broken},
+        scopes={name: scope for name, scope in with_files.scopes.items() if name not in broken},
+        problems={**with_files.problems, **broken},
+        refused=tuple(error for error in with_files.refused if error.source not in names),
     )
 
 

@@ -130,12 +130,12 @@ class Guarded(_Judging):
             return ""  # The account may not ask, or a proxy does not know the command: the first write will tell.
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        own: Any = self
+        connection: Any = self
         if self.outdated:
-            own.disconnect()
-        if not own.is_connected:
+            connection.disconnect()
+        if not connection.is_connected:
             self.check_may_connect()
-            own.connect()  # redis-py's own way back leads to the former server, without asking any Sentinel.
+            connection.connect()  # redis-py's own way back leads to the former server, without asking any Sentinel.
         link: Any = super()
         link.send_packed_command(command, check_health)
 
@@ -152,8 +152,8 @@ class Guarded(_Judging):
             with self.judged():
                 return self.heard(link.read_response(*arguments, **more))
         except WrongServer:
-            own: Any = self
-            own.disconnect()
+            connection: Any = self
+            connection.disconnect()
             raise
 
 
@@ -176,12 +176,12 @@ class AsyncGuarded(_Judging):
             return ""
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        own: Any = self
+        connection: Any = self
         if self.outdated:
-            await own.disconnect(nowait=True)
-        if not own.is_connected:
+            await connection.disconnect(nowait=True)
+        if not connection.is_connected:
             self.check_may_connect()
-            await own.connect()
+            await connection.connect()
         link: Any = super()
         await link.send_packed_command(command, check_health)
 
@@ -197,6 +197,6 @@ class AsyncGuarded(_Judging):
             with self.judged():
                 return self.heard(await link.read_response(*arguments, **more))
         except WrongServer:
-            own: Any = self
-            await own.disconnect(nowait=True)
+            connection: Any = self
+            await connection.disconnect(nowait=True)
             raise

@@ -99,8 +99,8 @@ def async_client(url: str, **options: Any) -> redis.asyncio.Redis:
     if at is None:
         kind = ASYNC_KINDS[url.partition("://")[0]]
         # Its `from_url` lets the address decide the class.
-        whole = {**options, **async_parse_url(url), "connection_class": kind}
-        pool: redis.asyncio.ConnectionPool = redis.asyncio.ConnectionPool(trust=Trust(), **whole)
+        settings = {**options, **async_parse_url(url), "connection_class": kind}
+        pool: redis.asyncio.ConnectionPool = redis.asyncio.ConnectionPool(trust=Trust(), **settings)
         made: redis.asyncio.Redis = redis.asyncio.Redis.from_pool(pool)
         return made
     asking = {**sentinel_options(at), **_limits(options), "retry": AsyncRetry(NoBackoff(), 0)}

@@ -47,8 +47,8 @@ class SentinelGuarded(Guarded, _Finding):
     the fail-over yet is passed over."""
 
     def _connect_retry(self) -> None:
-        own: Any = self
-        if own._sock:
+        connection: Any = self
+        if connection._sock:
             return
         failures: list[str] = []
         tried: set[tuple[str, int]] = set()
@@ -59,7 +59,7 @@ class SentinelGuarded(Guarded, _Finding):
                     failures.append(f"{_name(sentinel)}: {UNKNOWN}")
                 elif address not in tried:
                     tried.add(address)
-                    own.connect_to(address)
+                    connection.connect_to(address)
                     return self._found(sentinel, address)
             except (RedisError, OSError) as problem:
                 failures.append(f"{_name(sentinel)}: {problem}")
@@ -72,8 +72,8 @@ class AsyncFound(AsyncGuarded, _Finding):
     """Like `SentinelGuarded`, for an event loop."""
 
     async def _connect_retry(self) -> None:
-        own: Any = self
-        if own.is_connected:
+        connection: Any = self
+        if connection.is_connected:
             return
         failures: list[str] = []
         tried: set[tuple[str, int]] = set()
@@ -84,7 +84,7 @@ class AsyncFound(AsyncGuarded, _Finding):
                     failures.append(f"{_name(sentinel)}: {UNKNOWN}")
                 elif address not in tried:
                     tried.add(address)
-                    await own.connect_to(address)
+                    await connection.connect_to(address)
                     return self._found(sentinel, address)
             except (RedisError, OSError) as problem:
                 failures.append(f"{_name(sentinel)}: {problem}")

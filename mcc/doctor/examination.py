@@ -114,10 +114,12 @@ def check_redis(installation: Installation) -> Iterable[Finding]:
         case DispatchUnavailable() as problem:
             return [Finding("redis", "broken", str(problem), "orders still run, seconds later; start Redis")]
         case seen:
-            found = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
-            well = not any(finding.what == "redis" for finding in found)
+            findings = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
+            well = not any(finding.what == "redis" for finding in findings)
             address = without_password(installation.redis_url)
-            return [Finding("redis", "ok", f"answers at {address}, and can be written"), *found] if well else found
+            return (
+                [Finding("redis", "ok", f"answers at {address}, and can be written"), *findings] if well else findings
+            )
 
 
 def _redis_program() -> Finding:
@@ -157,7 +159,7 @@ def check_orders(installation: Installation) -> Iterable[Finding]:
 
 def judge(snapshot: Snapshot) -> list[Finding]:
     """One finding that counts the orders, then one for each contradiction or problem, the worst first."""
-    found = [
+    findings = [
         *zombies(snapshot),
         *ghosts(snapshot),
         *unknown_workers(snapshot),
@@ -168,8 +170,8 @@ def judge(snapshot: Snapshot) -> list[Finding]:
         *leftovers(snapshot),
     ]
     # Before they are bounded, so that what is left out of a long list is the mildest.
-    found.sort(key=lambda finding: -SEVERITY.index(finding.state))
-    return [_summary(snapshot, well=not found), *bounded(found)]
+    findings.sort(key=lambda finding: -SEVERITY.index(finding.state))
+    return [_summary(snapshot, well=not findings), *bounded(findings)]
 
 
 def _summary(snapshot: Snapshot, *, well: bool) -> Finding:

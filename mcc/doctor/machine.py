@@ -104,8 +104,10 @@ def check_checkouts(installation: Installation) -> Iterable[Finding]:
     except (OSError, ValueError) as problem:
         yield Finding("checkouts", "warning", f"what drones keep cannot be read: {problem}", "look at its permissions")
         return
-    for one in kept:
-        detail = f"{one.place} ({figures.bytes_(one.bytes_)}, {one.address}) is old and stays: {one.why}"
+    for checkout in kept:
+        detail = (
+            f"{checkout.place} ({figures.bytes_(checkout.bytes_)}, {checkout.address}) is old and stays: {checkout.why}"
+        )
         yield Finding("checkouts", "warning", detail, "push or copy what is wanted of it, then delete the directory")
 
 
@@ -193,9 +195,9 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
         refused = not models[name].get("send_key_to_other_host") and address and refusal(key, address, beside)
         if refused and environment.get(key):
             yield Finding("keys", "warning", f"model {name} cannot be used: {refused}", "")
-    there = [key for key in dict.fromkeys((*KEY_NAMES, *wanted.values())) if environment.get(key)]
-    if there:
-        yield Finding("keys", "ok", f"set here: {', '.join(there)}")
+    keys_set = [key for key in dict.fromkeys((*KEY_NAMES, *wanted.values())) if environment.get(key)]
+    if keys_set:
+        yield Finding("keys", "ok", f"set here: {', '.join(keys_set)}")
     elif not models:
         detail = (
             f"none of {', '.join(KEY_NAMES)} is set: a local Ollama is used when there is one, else the offline model"

@@ -160,8 +160,8 @@ def _undeclared_lists(link: redis.Redis, queues: Sequence[str], prefix: str) -> 
     strays: dict[str, int] = {}
     canaries: dict[str, None] = {}
     # SCAN, and only so many: KEYS would stop a shared Redis for everybody while it runs.
-    for found in islice(link.scan_iter(match=f"{prefix}*", count=500, _type="list"), KEYS):
-        key = found.decode("utf-8", "backslashreplace")
+    for raw_key in islice(link.scan_iter(match=f"{prefix}*", count=500, _type="list"), KEYS):
+        key = raw_key.decode("utf-8", "backslashreplace")
         name = key.removeprefix(prefix).partition(PRIORITY_SEPARATOR)[0]
         if name.startswith(CANARY):
             canaries[name] = None

@@ -69,7 +69,7 @@ def repair(fixes: Collection[Fix], snapshot: Snapshot, context: RepairContext) -
         "sweep": _sweep,
         "nudge": _nudge,
     }
-    return [one for fix, make in makers.items() if fix in fixes for one in _safely(fix, make, snapshot, context)]
+    return [made for fix, make in makers.items() if fix in fixes for made in _safely(fix, make, snapshot, context)]
 
 
 def _safely(fix: Fix, make: Maker, snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:

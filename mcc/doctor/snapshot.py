@@ -175,8 +175,8 @@ def open_calls(entries: Iterable[Entry]) -> OpenCalls:
     tracker, paused = OpenCallTracker(), False
     for entry in entries:
         tracker.add(entry)
-        fact, whole = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
-        if whole and isinstance(fact, ControlApplied):
+        fact, concerns_order = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
+        if concerns_order and isinstance(fact, ControlApplied):
             paused = fact.paused(paused)
     begun = (call for call in tracker.calls if call.begun)
     return OpenCalls(tuple(sorted(begun, key=lambda call: call.since)), paused)

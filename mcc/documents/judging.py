@@ -58,13 +58,13 @@ def judge_functions(
     for rule in component.rules if component.validates else ():
         if rule.kind != "function":
             continue
-        found = functions.get(rule.function)
-        if found is None:
+        function = functions.get(rule.function)
+        if function is None:
             verdicts[rule.id] = RuleVerdict(
                 rule.id, "function", None, f"No function {rule.function!r} is known here.", version
             )
         else:
-            why = run_function(found, state, node, seconds)
+            why = run_function(function, state, node, seconds)
             verdicts[rule.id] = RuleVerdict(rule.id, "function", why is None, why or "", version)
     return verdicts
 
@@ -91,8 +91,8 @@ def judge_evidence(
     verdicts: dict[str, RuleVerdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind == "evidence" and _is_due(rule, node, record_id, role):
-            found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
-            verdicts[rule.id] = RuleVerdict(rule.id, "evidence", found.holds, found.message, version)
+            judged = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
+            verdicts[rule.id] = RuleVerdict(rule.id, "evidence", judged.holds, judged.message, version)
     return verdicts
 
 
@@ -141,8 +141,8 @@ class _Judging:
             case "cel":
                 if self._cel is None:
                     self._cel = Round({"metadata": self._node.metadata, "props": self._node.props})
-                found = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
-                return self._verdict(rule, found.holds, found.message)
+                judged = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
+                return self._verdict(rule, judged.holds, judged.message)
         wrong = self._derived(rule)
         return self._verdict(rule, wrong is None, wrong or "")
 

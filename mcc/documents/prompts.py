@@ -62,7 +62,7 @@ def task_opening(brief: str, ancestors: Sequence[str]) -> str:
     parts = [f"# The brief\n{brief}\n\n"] if brief else []
     if ancestors:
         share = _share(len(ancestors))
-        chain = fenced("\n".join(_cut(one, share) for one in ancestors), _SEED)
+        chain = fenced("\n".join(_cut(ancestor, share) for ancestor in ancestors), _SEED)
         parts.append(f"# What it is part of, from the whole down\n{chain}\n\n")
     return "".join(parts)
 
@@ -131,8 +131,8 @@ def _known(component: CompiledComponent, role: Role) -> tuple[str, ...]:
     }
     for field in component.computed:
         assert field.computation is not None
-        own = (name for name in field.computation.reads if not name.startswith("parent.") and name != "position")
-        if made.issuperset(own):
+        reads = (name for name in field.computation.reads if not name.startswith("parent.") and name != "position")
+        if made.issuperset(reads):
             made.add(field.name)
     return tuple(name for name in component.fields if name in made)
 

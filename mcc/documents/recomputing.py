@@ -64,10 +64,10 @@ def _recompute_node(work: DispatchWork, node: Node, touched: set[str]) -> set[st
     for field in component.computed:
         if ALL not in names and names.isdisjoint(_reads(field)):
             continue
-        found, sources = computed(field, context).value, _sources(work, node, field)
+        value, sources = computed(field, context).value, _sources(work, node, field)
         before = provenance.get(field.name)
-        if not same_json(found, sections[field.section][field.key]):
-            sections[field.section][field.key] = found
+        if not same_json(value, sections[field.section][field.key]):
+            sections[field.section][field.key] = value
             names.add(field.name)
             changed.add(field.name)
             provenance[field.name] = _provenance(work, field, sources)

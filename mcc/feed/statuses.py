@@ -166,23 +166,23 @@ class StatusStream:
 
     def _snapshot(self) -> list[OrderSummary]:
         """Unfinished orders (at most `SNAPSHOT_ORDERS` per status) and the most recent ones, newest first."""
-        found: dict[str, OrderSummary] = {}
+        summaries: dict[str, OrderSummary] = {}
         for status in sorted(UNFINISHED):
             for order in self._store.orders.list(status=status, limit=SNAPSHOT_ORDERS).items:
-                found[order.id] = OrderSummary.of(order)
+                summaries[order.id] = OrderSummary.of(order)
         for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-            found[order.id] = OrderSummary.of(order)
-        return sorted(found.values(), key=lambda order: order.id, reverse=True)
+            summaries[order.id] = OrderSummary.of(order)
+        return sorted(summaries.values(), key=lambda order: order.id, reverse=True)
 
     def _read(self, changed: set[str], known: dict[str, OrderStatus], everything: bool) -> list[OrderSummary]:
-        found: dict[str, OrderSummary] = {}
+        summaries: dict[str, OrderSummary] = {}
         if everything:
             open_ids = [order_id for order_id, status in known.items() if status not in FINAL]
             reached = self._store.journal.reached(open_ids)
             changed |= {order_id for order_id, end in reached.items() if end.status != known[order_id]}
             for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-                found[order.id] = OrderSummary.of(order)
-        return list((found | self._summaries(changed - found.keys())).values())
+                summaries[order.id] = OrderSummary.of(order)
+        return list((summaries | self._summaries(changed - summaries.keys())).values())
 
     def _summaries(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
         found = {}

@@ -91,7 +91,7 @@ class Subscription:
     async def _session(self) -> None:
         client = self._connect()
         try:
-            channels = [self._status, *(order_channel(one, self._prefix) for one in self._watched)]
+            channels = [self._status, *(order_channel(order_id, self._prefix) for order_id in self._watched)]
             async with hearing(client, self._prefix, channels, ping_seconds=self._ping_seconds) as opened:
                 self._pubsub = opened.pubsub
                 await self._listen(opened)

@@ -40,7 +40,7 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pe
         near = [] if key in known or not key.strip("*") or is_glob(key) else close_matches(key, known, cutoff=SLIP)
         if near:
             yield PermissionProblem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
-        yield from (PermissionProblem((key, *one.place), one.sentence) for one in problems_of(rules))
+        yield from (PermissionProblem((key, *problem.place), problem.sentence) for problem in problems_of(rules))
 
 
 def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[PermissionProblem]:

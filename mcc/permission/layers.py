@@ -67,13 +67,13 @@ class Facts:
         except (ExpressionError, KeyError, RecursionError):
             return None
         try:
-            found = made.value(frame)
+            value = made.value(frame)
         except (Fault, StepsExhausted, RecursionError):
-            found = None
+            value = None
         # Also after a fault: steps that were taken are gone.
         self.steps = max(0, frame.steps)
         # A condition whose value is a number or text says nothing; Python's own truth of it would be a guess.
-        return found if found is True or found is False else None
+        return value if value is True or value is False else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,15 +104,15 @@ class Builtin:
         return self.runs([])
 
     def alias(self) -> Inner:
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         for word in self.words[1:]:
             name, is_set, value = word.text.partition("=")
             if HOLE in word.text and not word.is_safe:
-                found.append(unknown("an alias stands for what only a shell could expand"))
+                commands.append(unknown("an alias stands for what only a shell could expand"))
             elif is_set:
                 self.reading.aliases.add(name)
-                found += self.text([Word(value)])
-        return self.runs(found)
+                commands += self.text([Word(value)])
+        return self.runs(commands)
 
     def hash(self) -> Inner:
         # After `hash -p /bin/rm ls`, `ls` runs rm.
@@ -167,7 +167,7 @@ class Builtin:
 
     def declare(self) -> Inner:
         """`declare` and its like set variables, some to what they calculate (-i) or to names of others (-n)."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         variables, is_set_up = self.reading.variables, True
         for word in self.words[1:]:
             text = word.text
@@ -181,7 +181,7 @@ class Builtin:
                 if not is_set_up:
                     variables.set_elsewhere(value.partition("[")[0])
                     variables.renamed = variables.renamed or HOLE in value
-                found += assigned_commands(name, value, word, self.reading, self.level)
+                commands += assigned_commands(name, value, word, self.reading, self.level)
             # A variable whose name is unknown may be any variable, also one that a command text relied on.
             elif HOLE in name:
                 variables.any_trusted = False
@@ -190,7 +190,7 @@ class Builtin:
             variables.any_trusted = False
             self.reading.calculates = True
         inner = self.brackets(self.words[1:])
-        return Inner(found + inner.commands, inner.why)
+        return Inner(commands + inner.commands, inner.why)
 
     def brackets(self, words: Sequence[Word]) -> Inner:
         """A substitution in the index of a name is run, even if it was quoted."""

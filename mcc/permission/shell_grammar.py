@@ -349,13 +349,13 @@ class Parser(CommandText):
     def _add(self, words: Sequence[Word], *, whole: bool, why: str) -> None:
         known = next((place for place, word in enumerate(words) if not word.is_known), len(words))
         argv = tuple(word.text for word in words[:known])
-        whole = whole and known == len(words)
+        is_whole = whole and known == len(words)
         reading = self._reading
         reading.names.update(argv[:1])
         for word in words:
             reading.note(word.text)
         inner = inner_commands(words, reading, self._level)
         why = why or next((word.why for word in words if word.why), "") or inner.why
-        if argv or why or not whole:
+        if argv or why or not is_whole:
             self.found += inner.commands
-            self.found.append(SimpleCommand(argv, whole, not why, why))
+            self.found.append(SimpleCommand(argv, is_whole, not why, why))

@@ -113,13 +113,13 @@ class Variables:
         self.counts = self.counts or name in _CALCULATED
         if "[" in text:
             self.bracketed.add(name)
-            self.opens = self.opens or any(one in text.partition("[")[2] for one in "$`")
+            self.opens = self.opens or any(sign in text.partition("[")[2] for sign in "$`")
         if HOLE in text:
             self.holed.add(name)
         if not text.strip(HOLE) and not value.fills:
             self.empty.add(name)
         # IFS decides where values are split, so with another IFS no value is harmless.
-        if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
+        if (value.is_known or value.is_safe) and name != "IFS" and all(sign in _HARMLESS for sign in text):
             self.harmless.add(name)
         else:
             self.other.add(name)
@@ -251,27 +251,27 @@ class CommandReading:
 
     def at_end(self) -> list[SimpleCommand]:
         """What the whole text tells beyond its single commands."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
         if self.calculates or self.prompts or self.variables.counts:
             # Only at the end is it known whether anything in the text calculates or prompts, before these literals or
             # behind.
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
-                    found += within(self.evaluated(text, 0), "it is evaluated")
+                    commands += within(self.evaluated(text, 0), "it is evaluated")
         if self.finds_others and self.variables.executes:
-            found.append(unknown("find has words that come from a variable"))
+            commands.append(unknown("find has words that come from a variable"))
         if self.runs_files and self.variables.opts:
-            found.append(unknown("a shell has options that come from a variable"))
+            commands.append(unknown("a shell has options that come from a variable"))
         if self.variables.elsewhere & _COMMANDS:
-            found.append(unknown("a variable whose value a shell runs is set to what is not known"))
+            commands.append(unknown("a variable whose value a shell runs is set to what is not known"))
         if self.expands_aliases and self.aliases & self.names:
-            found.append(unknown("an alias stands for it"))
+            commands.append(unknown("an alias stands for it"))
         if self.variables.printed & (self.functions | self.aliases):
-            found.append(unknown("a function stands for it"))
+            commands.append(unknown("a function stands for it"))
         if doubt := self.variables.doubt():
-            found.append(unknown(doubt))
-        return found
+            commands.append(unknown(doubt))
+        return commands
 
 
 def is_name(text: str) -> bool:
@@ -281,9 +281,9 @@ def is_name(text: str) -> bool:
 
 def _names(text: str) -> set[str]:
     names, now = set[str](), ""
-    for one in f"{text} ":
-        if one in NAMED or (now and one in DIGITS):
-            now += one
+    for sign in f"{text} ":
+        if sign in NAMED or (now and sign in DIGITS):
+            now += sign
         elif now:
             names.add(now)
             now = ""

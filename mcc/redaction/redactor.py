@@ -133,13 +133,13 @@ class Redactor:
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The spans of all secrets in order, without overlaps; of several that begin together, the longest."""
         matchers, done = self._matchers, 0
-        found = [matcher.first(text, 0) for matcher in matchers]
-        while matches := [span for span in found if span is not None]:
+        firsts = [matcher.first(text, 0) for matcher in matchers]
+        while matches := [span for span in firsts if span is not None]:
             start, done = min(matches, key=lambda span: (span[0], -span[1]))
             yield start, done
-            found = [
+            firsts = [
                 matcher.first(text, done) if span is not None and span[0] < done else span
-                for matcher, span in zip(matchers, found, strict=True)
+                for matcher, span in zip(matchers, firsts, strict=True)
             ]
 
     def open_from(self, text: bytes, start: int) -> int:

@@ -176,10 +176,14 @@ class PostgresSessions:
             # A statement by itself: a pooler that keeps nothing between transactions is found out so.
             answer = raw.execute(self._question(), prepare=False)
         raw.autocommit = False
-        pid, *found = answer.fetchone()
+        pid, *settings_found = answer.fetchone()
         self._seen |= pid != raw.info.backend_pid
         wanted = {**self._wanted(), "transaction_isolation": "read committed"}
-        missing = [name for (name, value), there in zip(wanted.items(), found, strict=True) if there != value]
+        missing = [
+            name
+            for (name, value), setting_found in zip(wanted.items(), settings_found, strict=True)
+            if setting_found != value
+        ]
         promised = [name for name in missing if name not in PLANNER]
         self.ungranted = [name for name in missing if name in PLANNER]
         if mode == "none" and self._seen:

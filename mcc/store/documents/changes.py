@@ -145,18 +145,18 @@ class OpenChanges:
         command_id: str | None = None,
     ) -> Change:
         """The change that these commands would make; writes nothing. Raises `mcc.documents.change.DispatchRefused`."""
-        back = sum(isinstance(one, Undo | Redo) for one in commands)
-        own = self._own(before.id, author) if back else ()
+        back = sum(isinstance(command, Undo | Redo) for command in commands)
+        own_steps = self._own(before.id, author) if back else ()
         removed = None
-        if own:
-            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own, back)}
+        if own_steps:
+            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own_steps, back)}
         return dispatch(
             blueprint,
             before,
             commands,
             author,
             expected_version=expected_version,
-            own=own,
+            own=own_steps,
             removed=removed,
             command_id=command_id,
         )

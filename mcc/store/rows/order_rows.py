@@ -373,7 +373,7 @@ def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace])
     if wanted and not rows:
         rows = [row for row in rows_in_pack(connection, order_id, wanted[0] - 1) if row.seq in wanted]
     data = {row.seq: _whole_data(connection, row) for row in rows}
-    return [text_at(data[one.seq], one.path) if one.digest is None else texts[one.digest] for one in places]
+    return [text_at(data[at.seq], at.path) if at.digest is None else texts[at.digest] for at in places]
 
 
 def _whole_data(connection: Connection, row: Any) -> Any:

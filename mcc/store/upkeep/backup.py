@@ -79,8 +79,8 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
             for table in TABLES:
                 put({"table": table.name, "columns": [column.name for column in table.columns]})
                 rows[table.name] = 0
-                found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
-                for row in found:
+                result = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
+                for row in result:
                     put([{"base64": b64encode(value).decode()} if isinstance(value, bytes) else value for value in row])
                     rows[table.name] += 1
 
@@ -163,7 +163,7 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
     waiting: list[dict[str, object]] = []
     size = 0
     for row in rows:
-        values = (b64decode(one["base64"]) if isinstance(one, dict) else one for one in row)
+        values = (b64decode(cell["base64"]) if isinstance(cell, dict) else cell for cell in row)
         waiting.append(dict(zip(columns, values, strict=True)))
         size += sum(len(value) for value in row if isinstance(value, str))
         if size > PIECE_BYTES or len(waiting) == 1_000:

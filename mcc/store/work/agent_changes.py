@@ -185,14 +185,16 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
     for part in held.parts:
         done, refused = None, None
         drafts = list(part.drafts)
-        if (given := part.commands) is not None:
+        if (commands := part.commands) is not None:
             try:
-                done = changes.apply(given.document_id, given.commands, given.author, command_id=given.command_id)
+                done = changes.apply(
+                    commands.document_id, commands.commands, commands.author, command_id=commands.command_id
+                )
             except (DispatchRefused, UnknownDocument) as problem:
                 refused = problem
             else:
-                facts = () if done.repeated else facts_of(given.document_id, done.change)
-                drafts += [Draft(at=given.author.at, origin=given.origin, data=fact) for fact in facts]
+                facts = () if done.repeated else facts_of(commands.document_id, done.change)
+                drafts += [Draft(at=commands.author.at, origin=commands.origin, data=fact) for fact in facts]
         entries = _numbered(held, seq, drafts)
         seq += len(entries)
         yield PartResult(entries, done, refused)

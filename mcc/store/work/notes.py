@@ -183,11 +183,11 @@ class NoteStore:
             if (connection.scalar(_COUNT, of_kind) or 0) >= MAX_NOTES:
                 raise TooManyNotes(f"the project has {MAX_NOTES:,} notes of the kind {new.kind}: delete some")
         kept = before if before is not None and not before.deleted else None
-        given = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
+        changed = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
         bare = {"project": writing.project, "kind": new.kind, "name": name, "version": before.version if before else 0}
         now = self._database.clock.now()
         base = kept or Note(**bare, order_id=writing.order_id, written_at=now, verified_at=now)  # type: ignore[arg-type]
-        wanted = base.model_copy(update={**given, "expires_at": new.expires_at or base.expires_at})
+        wanted = base.model_copy(update={**changed, "expires_at": new.expires_at or base.expires_at})
         if kept is not None and wanted == kept:
             return self._verified(connection, kept)
         return self._add(connection, writing, wanted)

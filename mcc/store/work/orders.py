@@ -182,18 +182,22 @@ class OrderStore:
         """
         database, at, placings = self._database, self._database.clock.now(), []
         refused: dict[int, Exception] = {}
-        for index, one in enumerate(request):
+        for index, batch_order in enumerate(request):
             try:
-                document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
+                document = ordered_document(self._documents, batch_order.new, principal, at, batch_order.blueprint)
             except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
-            placings.append(Placing(one.new, principal, one.idempotency_key, at, database.time, None, document, on_ask))
+            placings.append(
+                Placing(
+                    batch_order.new, principal, batch_order.idempotency_key, at, database.time, None, document, on_ask
+                )
+            )
         if refused:
             raise SomeRefused(refused)
         accepted = self._accepted(placings)
-        read = self._some([one.order_id for one in accepted if one.order is None])
-        return [_answered(one, one.order or read[one.order_id]) for one in accepted]
+        read = self._some([batch_order.order_id for batch_order in accepted if batch_order.order is None])
+        return [_answered(batch_order, batch_order.order or read[batch_order.order_id]) for batch_order in accepted]
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.

@@ -164,7 +164,9 @@ class Placing:
             )
         if row["control_id"] is None:
             return AcceptedOrder(row["order_id"], created=False)
-        steer = next((one for one in controls_of(connection, row["order_id"]) if one.id == row["control_id"]), None)
+        steer = next(
+            (control for control in controls_of(connection, row["order_id"]) if control.id == row["control_id"]), None
+        )
         return AcceptedOrder(row["order_id"], created=False, steer=steer)
 
     def _key_row(self, accepted: AcceptedOrder) -> Mapping[str, Any]:
