@@ -161,7 +161,7 @@ def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) ->
     Tool names must be groups, tools of this version or tools of `drones`. Without drones, any name is accepted.
     """
     if kind is ControlKind.DECIDE:
-        raise Unacceptable("kind", "decide an item of the inbox where it stands: POST /approvals/ID or /questions/ID.")
+        raise Unacceptable("kind", "decide an item of the inbox at its address: POST /approvals/ID or /questions/ID.")
     if kind is ControlKind.SET_METADATA and not asked.metadata:
         raise Unacceptable("metadata", 'say what is to be set: {"metadata": {"ticket": "OPS-17"}}.')
     for field, owner in _BELONGS.items():

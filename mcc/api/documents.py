@@ -89,6 +89,7 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
             functions=service.function_rules.functions,
         )
 
+    # Functions are the operator's own code, which may take long or hang: they get threads of their own.
     run = service.function_rules.run if has_functions(offered.blueprint) else service.write
     begun = await run(begin)
     view = await service.slow(shown, service.store, begun.document.id, NodeSelection())
@@ -188,6 +189,7 @@ async def change_blueprint(document_id: DocumentId, new: ChangeOfBlueprint, serv
     changed = await service.write(
         service.store.documents.change_blueprint, document_id, offered.blueprint, principal=PRINCIPAL
     )
+    # Later, and not in this call: functions may take longer than a caller waits.
     if has_functions(offered.blueprint):
         service.function_rules.judge_later(document_id, PRINCIPAL)
     return answer(changed, headers=_tag(changed.version))

@@ -39,7 +39,7 @@ def import_agents(
         str | None,
         typer.Option("--from", help="Whose files they are, where the place does not say: claude, opencode, …"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,7 +108,7 @@ def _format_named(of: str | None) -> "ForeignFormat | None":
     if of is None:
         return None
     if of not in set(ForeignFormat):
-        fail(f"--from {of} is no system that is known here{suggestion(of, list(ForeignFormat))}", USAGE)
+        fail(f"--from {of} is not a known system{suggestion(of, list(ForeignFormat))}", USAGE)
     return ForeignFormat(of)
 
 

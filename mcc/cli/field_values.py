@@ -107,7 +107,7 @@ def _list(items: "ItemField", key: str, text: str) -> list[Any]:
     try:
         listed = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{key}: this begins as a JSON array and is none.") from None
+        raise ValueError(f"{key}: this begins like a JSON array, but is not one.") from None
     if not isinstance(listed, list):
         raise ValueError(f"{key}: this is no list; write a,b,c or a JSON array.")
     return listed

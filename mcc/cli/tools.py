@@ -88,7 +88,7 @@ def approve(
         say(
             f"approved: {', '.join(approved.tools)}"
             if approved.tools
-            else "nothing had changed: all of it counted already"
+            else "nothing had changed: everything was approved already"
         )
 
 

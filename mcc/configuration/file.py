@@ -142,6 +142,7 @@ def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -
     own_file, ignored = _first(places, named=bool(environ.get(NAMED_BY)))
     tables = _read(own_file) if own_file else {}
     overlay = directory / (environ.get(OVERLAY_NAMED_BY) or NAME)
+    # In the user's own directory, the same file is found in both ways; it needs no trust there.
     if not os.path.lexists(overlay) or any(_same(overlay, place) for place in places):
         return Configuration(own_file, None, ignored, tables)
     trusted, content, why = _trusted(overlay, TrustStore.within(config_home(environ)))
@@ -200,6 +201,8 @@ def _first(places: Iterable[Path], *, named: bool) -> tuple[Path | None, tuple[s
     ignored: list[str] = []
     for place in places:
         if chosen is None:
+            # Naming a file is a decision; one that merely lies where it is looked for may have been put there by
+            # others.
             why = "" if named else _distrust(place)
             chosen = place if not why else None
         else:
@@ -242,6 +245,7 @@ def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
     path = key_of(file)
     ask = f"mcc config trust {shlex.quote(str(path))}"
     try:
+        # A file that was never trusted is not even read: it may be anything that a checkout brings along.
         known = store.digests(KIND).get(str(path))
         content = content_of(file) if known else b""
     except (TrustProblem, ConfigProblem) as problem:

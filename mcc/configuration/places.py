@@ -105,7 +105,9 @@ def read_private(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """
     directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # Whoever can write the directory can put another file in its place, whatever the file's own rights are.
         refuse_others(os.fstat(directory), file.parent)
+        # Checked on what was opened, not by name: the name may lead to another file a moment later.
         with open(_opened(directory, file), "rb") as stream:
             refuse_others(os.fstat(stream.fileno()), file)
             content = stream.read(most_bytes + 1)

@@ -54,6 +54,7 @@ def find_family(data_dir: Path) -> Presence | Held:
     except OSError:
         return Held.NOBODY
     try:
+        # A lock ends with its process, however that ends: a file alone would tell of a family that was killed.
         if lock(descriptor, fcntl.LOCK_SH):
             return Held.NOBODY
     finally:
@@ -117,6 +118,7 @@ class AddedRoots:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._file, flags, 0o600)
         try:
+            # One write with O_APPEND: lines of several processes do not mix, without a lock.
             os.write(descriptor, json.dumps(str(directory)).encode() + b"\n")
         finally:
             os.close(descriptor)

@@ -254,7 +254,7 @@ class SharedSettings(BaseModel):
         try:
             family = find_family(absolute(data_dir))
         except NotPrivate as problem:
-            raise BadSettings(f"What is said of a service here is not believed: {problem}") from problem
+            raise BadSettings(f"The description of a service here is not trusted: {problem}") from problem
         return family.settings if isinstance(family, Presence) else {}
 
     @classmethod

@@ -111,7 +111,7 @@ class _Checker:
                 near = suggestion(key, known - {"prompt"})
                 warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *location, key))
             if (more := len(unknown) - MAX_UNKNOWN_KEYS) > 0:
-                warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *location))
+                warn(self._error(f"{more:,} more keys do not belong in an agent file and are left out", *location))
 
     def check_keys(self) -> None:
         for key in self.values:

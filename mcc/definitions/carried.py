@@ -160,7 +160,7 @@ class Conversion:
                 if isinstance(item, str) and item.strip():
                     yield index, item.strip()
                 else:
-                    self._report("error", f"{key} lists {item!r}, which is no name of a tool", key, index)
+                    self._report("error", f"{key} lists {item!r}, which is not the name of a tool", key, index)
         elif value is not None:
             self._report("error", f"{key} must be a list of names", key)
 
@@ -258,7 +258,7 @@ class Conversion:
             self.calls.words["run_shell"] = rules
             self._report("kept", f"{key}: {name}: commands of run_shell have rules of their own", key, name)
         for pattern in lost:
-            self._report("changed", f"{key}: {name}: the pattern {pattern!r} cannot be said so here", key, name)
+            self._report("changed", f"{key}: {name}: the pattern {pattern!r} cannot be expressed here", key, name)
 
     def _mode(self, key: str, value: Any) -> None:
         if value == "plan":
@@ -293,7 +293,7 @@ class Conversion:
             self.ours["thinking"] = word
             self._report("kept", f"{key}: thinking is {word}", key)
         else:
-            self._report("dropped", f"{key}: {value!r} is no level here{suggestion(word, _THINKING)}", key)
+            self._report("dropped", f"{key}: {value!r} is not a level here{suggestion(word, _THINKING)}", key)
 
     def _limit(self, key: str, value: Any, limit: str, times: int) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 100_000:
@@ -330,7 +330,7 @@ class Conversion:
         lines_found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
         for index, line in lines_found[:_PROMPT_LINES]:
             shown = line.strip()[:80]
-            sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
+            sentence = f"the prompt mentions something that has another name here, or does not exist: {shown!r}"
             self.lines.append(
                 CarriedLine("changed", sentence, first + index if numbered and first is not None else first)
             )

@@ -109,7 +109,7 @@ DROPPED: Mapping[str, str] = {
     "isolation": "every order here has its own claim on its workspace; there are no copies of it",
     "color": "agents have no colour here",
     "top_p": "models are not asked with it here",
-    "options": "what a provider alone knows stands in [models.NAME] of mcc.toml",
+    "options": "options of a single provider belong in [models.NAME] of mcc.toml",
     "mode": "any agent here may be that of an order, and others may be allowed to delegate to it",
     "hidden": "every agent here is listed",
     "handoffs": "an agent here hands on only by delegation: name agents in spawns",

@@ -327,7 +327,7 @@ def _parsed(
             raise DefinitionError(file.source, f"not used, because the operator's agent {name!r} is broken")
         if name in agents.usable:
             return definition
-    raise DefinitionError(file.source, f"not used, because there is no agent {MASTER!r} to hold it to")
+    raise DefinitionError(file.source, f"not used, because there is no agent {MASTER!r} to limit it")
 
 
 def _without_consent(

@@ -86,6 +86,7 @@ class _Judging:
         except (ResponseError, BusyLoadingError) as error:
             if not is_misplaced(error):
                 raise
+            # All connections as old lead to the same server: each would have to find it out by an error of its own.
             self._trust.withdraw(self._opened_at)
             raise WrongServer(f"{self.place} takes no writes: {error}") from error
 
@@ -115,6 +116,7 @@ class Guarded(_Judging):
     """Mixed into a connection of redis-py: asks for the server's role when it connects, and leaves a wrong server."""
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
+        # Before the greeting: a connection must not count as newer than the loss of a server that it still reached.
         self._opened_at = time.monotonic()
         link: Any = super()
         with self.being_greeted():

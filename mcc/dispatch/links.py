@@ -81,6 +81,7 @@ def client(url: str, **options: Any) -> redis.Redis:
         kind = KINDS[url.partition("://")[0]]
         made: redis.Redis = redis.Redis.from_url(url, connection_class=kind, trust=Trust(), **options)
         return made
+    # No retry of one Sentinel: the next one is asked sooner.
     asking = {**sentinel_options(at), **_limits(options), "retry": Retry(NoBackoff(), 0)}
     sentinel = Sentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     made = sentinel.master_for(  # type: ignore[no-untyped-call]

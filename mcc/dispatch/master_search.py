@@ -57,6 +57,7 @@ class SentinelGuarded(Guarded, _Finding):
                 address = _address(sentinel.sentinel_get_master_addr_by_name(self.connection_pool.service_name))
                 if address is None:
                     failures.append(f"{_name(sentinel)}: {UNKNOWN}")
+                # Several Sentinels name the same server: a wrong one need not be asked again.
                 elif address not in tried:
                     tried.add(address)
                     connection.connect_to(address)
@@ -64,6 +65,7 @@ class SentinelGuarded(Guarded, _Finding):
             except (RedisError, OSError) as problem:
                 failures.append(f"{_name(sentinel)}: {problem}")
             finally:
+                # Sentinels are asked rarely, and a kept connection might lead to one that is cut off by then.
                 sentinel.connection_pool.disconnect()
         raise self._not_found(failures)
 

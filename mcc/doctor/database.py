@@ -148,7 +148,7 @@ def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
     """Tokens of MCP servers that the database holds. `file`: that of an SQLite database, None for another one."""
     if not servers:
         return
-    named = f"those of {', '.join(servers)} stand in the database as they are"
+    named = f"those of {', '.join(servers)} are in the database as plain text"
     # A readable file in a closed directory is out of reach.
     if file is not None and others_may_read(file) and others_may_read(file.parent, stat.S_IXGRP | stat.S_IXOTH):
         yield Finding("tokens", "warning", f"{named}, and others on this machine can read {file}", f"chmod 600 {file}")

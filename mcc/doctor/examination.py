@@ -177,7 +177,7 @@ def judge(snapshot: Snapshot) -> list[Finding]:
 def _summary(snapshot: Snapshot, *, well: bool) -> Finding:
     counts = sorted(snapshot.examined.counts.items(), key=lambda item: -item[1])
     counted = ", ".join(f"{number:,} {status.value}" for status, number in counts) or "none is unfinished"
-    more = "" if snapshot.examined.whole else "; of those that are not well there are more than are told here"
+    more = "" if snapshot.examined.whole else "; more of them are not well than are listed here"
     agreed = "; database, Celery and processes agree" if well and snapshot.nodes is not None else ""
     return Finding("orders", "ok", f"{counted}{more}{agreed}")
 

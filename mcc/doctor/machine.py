@@ -42,7 +42,7 @@ def check_data_dir(installation: Installation) -> Iterable[Finding]:
     try:
         refuse_others(directory.stat(), directory)
     except NotPrivate as problem:
-        detail = f"no client believes what is said of a service there: {problem}"
+        detail = f"no client trusts the description of a service there: {problem}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
     readable = [name for name in ("token", "family.json", "flower.auth", "mcc.db") if others_may_read(directory / name)]
     if readable and others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
@@ -56,7 +56,7 @@ def check_configuration(installation: Installation) -> Iterable[Finding]:
     try:
         tried = _run_drone(installation, "check")
     except subprocess.TimeoutExpired:
-        return [Finding("config", "warning", f"a look at it took longer than {CHECK_SECONDS:g} s", "try once more")]
+        return [Finding("config", "warning", f"checking it took longer than {CHECK_SECONDS:g} s", "try once more")]
     if tried.returncode:
         return [Finding("config", "broken", tried.stderr.strip() or "drones cannot read it", "correct it")]
     files = installation.settings.configuration

@@ -261,7 +261,7 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
         detail = REFUSALS.get(code, f"it refuses to be written: {seen.refusal}")
         yield Finding("redis", "broken", detail, ADVICE.get(code, "see its log and configuration"))
     elif seen.memory_limit and seen.memory_used >= FULL_PART * seen.memory_limit:
-        detail = f"{seen.memory_used / seen.memory_limit:.0%} of its memory are used"
+        detail = f"{seen.memory_used / seen.memory_limit:.0%} of its memory is used"
         yield Finding("redis", "warning", detail, ADVICE["OOM"])
     if seen.policy not in ("", KEEPS):
         detail = f"maxmemory-policy is {seen.policy}: when memory runs out it throws messages away"

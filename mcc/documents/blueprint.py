@@ -122,7 +122,7 @@ def _text_of(path: Path) -> str:
     except ValueError as error:
         if isinstance(error, BlueprintError):
             raise
-        raise failed(str(path)[:200], "This is no name of a file") from error
+        raise failed(str(path)[:200], "This is not a file name") from error
     if len(content) > MAX_BYTES:
         raise failed(str(path), f"A blueprint may have {MAX_BYTES // 1024} KB at most; this has more")
     try:
@@ -136,7 +136,7 @@ def _from_mapping(content: Mapping[str, Any]) -> Blueprint:
     try:
         text = to_json(content).decode()
     except (TypeError, ValueError) as error:
-        raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
+        raise failed("blueprint", f"This is not the content of a blueprint: {error}") from error
     value = json.loads(text)
     return _blueprint_of(ParsedBlueprint("blueprint", text, value, {}))
 
@@ -175,5 +175,5 @@ def _canonical(source: ParsedBlueprint) -> str:
     try:
         return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
-        problem = BlueprintProblem(None, "", "A number in it is none that JSON has")
+        problem = BlueprintProblem(None, "", "It contains a number that JSON does not have")
         raise BlueprintError((problem,), source.label) from error

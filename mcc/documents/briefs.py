@@ -73,13 +73,13 @@ def _task(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) ->
 def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Iterator[str]:
     component = blueprint.component(node.component)
     section = "metadata" if role == "metadata" else "props"
-    yield f"# How it stands\nThis is the node {state.path(node)}."
+    yield f"# Current state\nThis is the node {state.path(node)}."
     values = [name for name, field in component.fields.items() if field.section == section]
     in_frame = frame_of(blueprint, node.component, role).known
     filled = [name for name in values if name not in in_frame]
-    yield from _section("Values that are there", list(value_lines(node, filled)))
+    yield from _section("Current values", list(value_lines(node, filled)))
     if role == "node":
-        yield from _nodes("Children that are there", blueprint, state, state.children_of(node))
+        yield from _nodes("Current children", blueprint, state, state.children_of(node))
     if component.validates:
         # The system prompt says already which fields are required.
         broken = (
@@ -91,7 +91,7 @@ def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role)
         yield from _section("Rules that do not hold", wrong)
     stamp = node.stamps.get(role)
     if stamp is not None:
-        changed = [f"- {verdict}" for verdict in changes_since(blueprint, state, node, role, stamp)]
+        changed = [f"- {change}" for change in changes_since(blueprint, state, node, role, stamp)]
         yield from _section("What has changed since it was made", changed)
     held = [name for name in values if (provenance := node.provenance.get(name)) is not None and provenance.held]
     if held:

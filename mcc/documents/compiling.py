@@ -69,7 +69,9 @@ def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> Com
         first = fields[loop[0]]
         shown = loop if len(loop) <= _LOOP else (*loop[: _LOOP - 1], "…")
         way = " → ".join((*shown, loop[0]))
-        tell(_at(first, "formula" if first.spec.formula is not None else "bind"), f"This is made of itself: {way}")
+        tell(
+            _at(first, "formula" if first.spec.formula is not None else "bind"), f"This is computed from itself: {way}"
+        )
     ordered = tuple(fields[name] for name in computed.order)
     # `warnings=False`: pydantic does not expect an `UnknownField`; a blueprint with one is rejected later anyway.
     held_to = {"metadata", "properties", "rules", "children"}

@@ -131,7 +131,9 @@ def _of_number(spec: NumberField) -> Constraints:
         yield (
             "integer",
             _plain(
-                lambda value: None if float(value).is_integer() else f"A whole number is needed, and {value} is none."
+                lambda value: (
+                    None if float(value).is_integer() else f"A whole number is needed, and {value} is not one."
+                )
             ),
         )
     if least is not None:

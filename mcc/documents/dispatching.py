@@ -168,6 +168,7 @@ def _add_function_verdicts(work: DispatchWork, command: Judge) -> None:
             node is not None
             and max((node.version, *(known.version for known in node.provenance.values()))) <= command.version
         ):
+            # A node in the draft is judged again; its own content stays the same.
             work.draft.put(replace(node))
             work.add_verdicts(node, verdicts)
             if alone:
@@ -182,6 +183,7 @@ def finished(
     if not work.draft.before and work.brief is None:
         return Change(work.base, work.base.version)
     recompute(work)
+    # After the recomputing and before the judging: rules see the values that will be stored.
     stamp(work)
     known = updated_referrers(work.blueprint, referrers(work.blueprint, work.base), work.draft)
     for id in _to_judge(work, known):
@@ -266,6 +268,7 @@ def _change(work: DispatchWork, state: DocumentState, command_id: str | None) ->
     changed: list[str] = []
     for id, before in work.draft.before.items():
         after = state.nodes.get(id)
+        # A command may put back what an earlier one of the same dispatch changed.
         if after is before or after == before:
             continue
         nodes[id] = after

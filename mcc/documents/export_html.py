@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from mcc.contracts.documents import (
     Computed,
-    ConflictView,
     DocumentSummary,
     FailureView,
     NodeView,
@@ -76,7 +75,9 @@ def _node(node: NodeView, places: dict[str, str]) -> Iterator[str]:
     for reason in node.stale_because:
         yield f'<p class="note stale"><bdi>Changed since: {in_html(reason)}</bdi></p>\n'
     for conflict in node.conflicts:
-        yield _conflict(conflict)
+        why = "; ".join(conflict.because)
+        sentence = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
+        yield f'<p class="note conflict" dir="auto">{in_html(sentence)}</p>\n'
     yield from _values(node, places)
     yield from _verdicts(node.verdicts)
     yield from _provenance(node)
@@ -101,12 +102,6 @@ def _failure(failure: FailureView) -> str:
     listed = f"<ul>{errors}</ul>" if errors else ""
     sentence = f"The last run failed ({in_html(failure.reason)}): {in_html(failure.message)}"
     return f'<div class="note failed" dir="auto">{sentence}{listed}</div>\n'
-
-
-def _conflict(conflict: ConflictView) -> str:
-    why = "; ".join(conflict.because)
-    sentence = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
-    return f'<p class="note conflict" dir="auto">{in_html(sentence)}</p>\n'
 
 
 def _values(node: NodeView, places: dict[str, str]) -> Iterator[str]:

@@ -158,6 +158,7 @@ class _Judging:
             return None if value is not None else "A value is needed here."
         if rule.constraint is None:
             return computed(field, context_of(self._state, self._node)).problem
+        # Whether a value is needed is a rule of its own: nothing else complains of a value that is not there.
         if value is None:
             return None
         return self._type_problem(field) or rule.constraint(Subject(self._state, self._node, value))
@@ -184,6 +185,7 @@ def _is_due(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
     if set_by is None or rule.field.startswith("metadata.") != (role == "metadata"):
         return False
     known = _evidence_verdict(node, rule)
+    # An earlier agent's value that had evidence is not judged by the calls of an agent that never looked at it.
     return set_by.record_id == record_id or known is None or not known.ok
 
 

@@ -89,13 +89,13 @@ def describe(blueprint: Blueprint, state: DocumentState, node: Node) -> str:
     try:
         return _cut(component.describe.text(_lookup(state, node)))
     except TooLong:
-        return f"{component.name} (what it says of itself is too long to be told)"
+        return f"{component.name} (its own description is too long to be shown)"
 
 
 def own_part(frame: PromptFrame, node: Node) -> str:
     """The node's own part of a task: those of its fields that are settled before its agent runs."""
     lines = "\n".join(value_lines(node, frame.known))
-    return f"# What is settled of it\n{fenced(lines, _SEED)}\n\n" if lines else ""
+    return f"# What is settled about it\n{fenced(lines, _SEED)}\n\n" if lines else ""
 
 
 def value_lines(node: Node, names: Collection[str]) -> Iterator[str]:

@@ -58,7 +58,7 @@ class BlueprintError(ValueError):
         if len(shown) > MAX_PROBLEMS:
             shown = [
                 *shown[:MAX_PROBLEMS],
-                BlueprintProblem(None, "", "There is more wrong; it is told when this is mended"),
+                BlueprintProblem(None, "", "There are more mistakes; they are reported once these are corrected"),
             ]
         self.problems = tuple(shown)
         self.source = source

@@ -69,7 +69,7 @@ def undo(work: DispatchWork, removed: Removed) -> None:
     """Undo the principal's last change that is not undone yet. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.done:
-        raise DispatchRefused(409, "there is nothing of yours to take back")
+        raise DispatchRefused(409, "there is no change of yours to undo")
     for step in reversed(known.done[-1]):
         _Replay(work, "undo", step, step.version).undo(removed)
 
@@ -78,7 +78,7 @@ def redo(work: DispatchWork, removed: Removed) -> None:
     """Redo the change that the principal undid last. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.undone:
-        raise DispatchRefused(409, "there is nothing of yours to make again")
+        raise DispatchRefused(409, "there is no change of yours to redo")
     group, since = known.undone[-1]
     for step in group:
         _Replay(work, "redo", step, since).redo(removed)

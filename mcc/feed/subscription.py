@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from mcc.contracts.wire import ENTRY_BEGINS, KEY_PREFIX, Delta, Hint, Progress, order_channel, status_channel
 from mcc.dispatch.broker import RedisAt, connect_async
-from mcc.dispatch.hearing import PING_SECONDS, Hearing, hearing
+from mcc.dispatch.hearing import PING_SECONDS, hearing
 
 LONGEST_WAIT_SECONDS = 2.0
 
@@ -94,15 +94,12 @@ class Subscription:
             channels = [self._status, *(order_channel(order_id, self._prefix) for order_id in self._watched)]
             async with hearing(client, self._prefix, channels, ping_seconds=self._ping_seconds) as opened:
                 self._pubsub = opened.pubsub
-                await self._listen(opened)
+                while True:
+                    if (message := await opened.next(self._ping_seconds)) is not None:
+                        self._take(message)
         finally:
             self._pubsub = None
             await client.aclose()
-
-    async def _listen(self, opened: Hearing) -> None:
-        while True:
-            if (message := await opened.next(self._ping_seconds)) is not None:
-                self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         channel = _text(message["channel"])

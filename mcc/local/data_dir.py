@@ -148,6 +148,7 @@ def flower_login(data_dir: Path) -> str:
     try:
         if path.exists():
             path.unlink()
+        # A link, not a rename: it fails where the other process was faster, instead of replacing its login.
         os.link(fresh, path)
     except FileExistsError:
         pass

@@ -26,10 +26,6 @@ def is_input(word: Word) -> bool:
     return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
 
 
-def _is_cluster(text: str) -> bool:
-    return text.startswith("-") and text[1:].isalpha()
-
-
 def assigned_commands(name: str, value: str, word: Word, reading: CommandReading, level: int) -> list[SimpleCommand]:
     """What is run because a variable gets this value."""
     # Shells expand these by themselves, substitutions included, each time that they prompt or trace.
@@ -139,7 +135,9 @@ class Builtin:
             if word.text == "posix" and is_named:
                 self.reading.expands_aliases = True
             history = word.text in ("histexpand", "history") and is_named
-            if (is_named and word.text == "keyword") or (_is_cluster(word.text) and "k" in word.text):
+            if (is_named and word.text == "keyword") or (
+                word.text[:1] == "-" and word.text[1:].isalpha() and "k" in word.text
+            ):
                 return self.runs([unknown(KEYWORDS)])
             if history or (word.text.startswith("-") and "H" in word.text):
                 return self.runs([unknown("earlier commands are put in place of words with !")])

@@ -247,14 +247,11 @@ class Parser(CommandText):
             self.skip_blanks()
             name = self.name()
             self.skip_blanks()
-            if not name or name in _COMPOUND or not self._at_compound():
+            if not name or name in _COMPOUND or not (self.peek() == "(" or self.at_keyword(*_COMPOUND)):
                 self.at = start
         elif keyword == "time":
             self._skip_options_of_time()
         return "" if keyword in _MARKS else "it is more than simple commands"
-
-    def _at_compound(self) -> bool:
-        return self.peek() == "(" or self.at_keyword(*_COMPOUND)
 
     def _skip_options_of_time(self) -> None:
         self.skip_blanks()

@@ -89,7 +89,7 @@ class ConnectionWatchdog:
                     # Neither a connection that was closed meanwhile nor a log that takes no line may end this thread.
                     with suppress(Exception):
                         _cut(connection)
-                        log.warning("the database says nothing; the connection was cut", seconds=self._seconds)
+                        log.warning("the database does not answer; the connection was cut", seconds=self._seconds)
 
 
 def unwatched(connection: Any) -> None:
@@ -119,7 +119,7 @@ def normal_url(url: str) -> URL:
         made = make_url(with_hosts_in_query(url))
     except (sa.exc.ArgumentError, ValueError) as error:
         raise ValueError(
-            "the database address is not one: write sqlite:///PATH or postgresql://USER@HOST/NAME"
+            "this is not a database address: write sqlite:///PATH or postgresql://USER@HOST/NAME"
         ) from error
     kind = made.get_backend_name()
     if kind in ("postgresql", "postgres"):

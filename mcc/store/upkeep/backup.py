@@ -185,7 +185,7 @@ class _Lines:
     def head(self) -> Contents:
         head = self._next()
         if not isinstance(head, dict) or head.get("kind") != KIND:
-            raise BadBackup("this is no backup of mcc")
+            raise BadBackup("this is not a backup of mcc")
         version, schema = str(head.get("version")), str(head.get("schema"))
         if schema.isdecimal():
             raise BadBackup(
@@ -223,7 +223,7 @@ class _Lines:
         """The numbers of rows by table, after all were read; the end of the file must agree."""
         end = self._end
         if not isinstance(end, dict) or end.get("rows") != self._rows or end.get("sha256") != self._before_end:
-            raise BadBackup("the backup is damaged: its end does not fit to what is in it")
+            raise BadBackup("the backup is damaged: its end does not match its content")
         if self._read():
             raise BadBackup("the backup is damaged: it goes on after its end")
         return dict(self._rows)
@@ -246,4 +246,4 @@ class _Lines:
             # Bounded: a file of one endless line must not fill the memory.
             return self._packed.readline(LONGEST_LINE)
         except (OSError, EOFError, zlib.error) as error:
-            raise BadBackup(f"the backup cannot be read, it is damaged or no backup: {error}") from error
+            raise BadBackup(f"the backup cannot be read; it is damaged, or not a backup: {error}") from error

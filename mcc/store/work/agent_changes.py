@@ -134,7 +134,7 @@ class AgentChanges:
         except StoreUnavailable:
             raise
         except Exception as problem:
-            log.warning("an order asks for what cannot be kept", order_id=held.order_id, problem=repr(problem))
+            log.warning("the data of an order cannot be stored", order_id=held.order_id, problem=repr(problem))
             return Committed(culprits={held.order_id: str(problem) or repr(problem)})
 
     def _together(self, group: CommitGroup, orders: Sequence[OrderParts]) -> Committed:

@@ -230,7 +230,7 @@ def _fact(row: sa.RowMapping) -> InboxRequest:
 def _row(connection: Connection, item_id: str, kinds: Collection[str] | None = None) -> sa.RowMapping:
     row = connection.execute(_ONE, {"wanted": item_id}).mappings().first() if "\0" not in item_id else None
     if row is None or (kinds is not None and row["kind"] not in kinds):
-        raise UnknownApproval(f"nothing of the id {item_id[:80]!r} waits for this")
+        raise UnknownApproval(f"nothing with the id {item_id[:80]!r} waits for this")
     return row
 
 
@@ -242,7 +242,7 @@ def _check_same(item: AnyItem, said: Said) -> None:
         raise ApprovalOver(f"this waits for nobody any more: {over}")
     if item.kind == "question":
         if item.answer != said.answer:
-            raise AlreadyDecided("this was answered already, and otherwise")
+            raise AlreadyDecided("this was answered already, with another answer")
     elif item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")
 

@@ -220,7 +220,11 @@ class Placing:
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
-            case WhenBusy.STEER if self.document is None and self._may_steer(connection, head):
+            case WhenBusy.STEER if (
+                self.document is None
+                and head.status is OrderStatus.RUNNING
+                and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
+            ):
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
                 add_control(connection, head, steer, self.principal)
                 return AcceptedOrder(head.order_id, created=False, steer=steer)
@@ -231,10 +235,6 @@ class Placing:
                 return AcceptedOrder(accepted.order_id, created=True, interrupted=head.order_id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
                 return self._insert_turn(connection, rows, head.session_id, turn, before)
-
-    def _may_steer(self, connection: Connection, head: OrderState) -> bool:
-        running = head.status is OrderStatus.RUNNING
-        return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
 
     def _interrupt(self, connection: Connection, head: OrderState) -> bool:
         """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.

@@ -172,6 +172,7 @@ def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
     repeated = frozenset(_retried(place, history))
     while True:
         yield from (turn for turn in history.before(place) if turn.order_id not in repeated)
+        # Of the session's first order: a fork opens a session, and only its first turn knows what it was forked from.
         origin = history.first(place.session_id).origin
         if origin is None or origin.kind != "fork":
             return
