@@ -159,7 +159,7 @@ def free_bytes(place: Path) -> int | None:
         seen = os.statvfs(existing(place))
     except OSError:
         return None
-    # A file system without blocks, such as some overlays, says nothing of its space: that is not "full".
+    # A file system that counts no blocks says nothing of its space: that is not "full".
     return seen.f_bavail * seen.f_frsize if seen.f_blocks else None
 
 

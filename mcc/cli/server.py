@@ -49,6 +49,7 @@ def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool =
     if lasting and isinstance(presence, Presence) and presence.purpose == "run":
         say("Another mcc run is at work on this data directory: waiting for its end (with mcc up, several go at once).")
         await_end(settings.data_dir)
+        # Once more, as another such run may have begun meanwhile.
         return find_server(settings, url, lasting=True)
     return ServiceAddress(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
 
@@ -259,6 +260,7 @@ def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tu
         fail(
             f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
+    # One more than are shown, to know whether there are more.
     candidates = find(part, 6)
     if len(candidates) == 1:
         return candidates[0][0]

@@ -148,6 +148,7 @@ def _updated(known: Assessment, state: DocumentState) -> Assessment:
     made = Assessment(
         known.blueprint,
         state,
+        # Copies: `known` stays the assessment of its own state, which other threads may hold.
         dict(known.statuses),
         set(known.stale),
         known.counted.copy(),

@@ -134,6 +134,7 @@ def difference(before: Mapping[str, Node], state: DocumentState) -> Iterable[str
     if isinstance(known, StateDifference) and known.before is before and known.after is state.nodes:
         return known.ids
     nodes = state.nodes
+    # By identity: nodes are immutable, and comparing their values would cost as much as reading them.
     return {id for id in before.keys() | nodes.keys() if before.get(id) is not nodes.get(id)}
 
 
@@ -156,6 +157,7 @@ class StateDraft:
     def __init__(self, state: DocumentState) -> None:
         self.before: dict[str, Node | None] = {}
         self._base = state.nodes
+        # A copy once for all commands of a dispatch: threads may be reading the state that it is made from.
         self._nodes = dict(state.nodes)
         self._children: dict[str, Sequence[str]] = {}
         self._keys: dict[tuple[str, str], str] = {}

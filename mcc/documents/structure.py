@@ -25,6 +25,7 @@ def add(work: DispatchWork, parent: Node, component: str, values: Mapping[str, A
     check_child_component(work, parent, component)
     _check_may_reorder(work, parent)
     check_size(work, parent, 1)
+    # Counted on and never reused: the path of a node that was removed must not come to mean another one.
     number = parent.next_numbers.get(component, 1)
     numbers = {**parent.next_numbers, component: number + 1}
     node = new_child(work, parent, component, f"{component}-{number}", position)

@@ -202,8 +202,7 @@ class JsonCopy:
         exact = type(value)
         if exact is str:
             return self._counted(value)
-        # By exact type: a subclass could lie about its value when it is compared, so `_unusual` makes a plain one of
-        # it.
+        # By exact type: a subclass may compare or print in ways of its own, so `_unusual` makes a plain value of it.
         if exact is bool or exact is int or value is None:
             return value
         if isinstance(value, float):

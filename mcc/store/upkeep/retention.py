@@ -197,8 +197,7 @@ class Retention:
             yield Cleared(documents=count, bytes=size)
         old = {"before": micros(before)}
         self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
-        # Journals first, then incarnations that they named, then texts: each step releases what the next one may
-        # remove.
+        # Texts last: emptied journals and forgotten incarnations have released theirs by then.
         yield from self._forget()
         for some in self._orphans():
             wanted = {"digests": some, "before": self._day_ago()}

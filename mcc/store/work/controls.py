@@ -82,7 +82,7 @@ class Controls:
         rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
         controls = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
         new = [control.id for control in controls if control.delivered_at is None]
-        # Drones ask several times a second, and nearly always hear nothing new: then nothing is written.
+        # Drones ask again and again, and nearly always hear nothing new: then nothing is written.
         if not new:
             return controls
         at = self._database.clock.now()

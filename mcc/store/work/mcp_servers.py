@@ -92,7 +92,7 @@ class McpServerStore:
         """
         rows = {f"{text_json(tool)}": digest for tool, digest in digests.items()}
         known = self._database.read(lambda connection: _seen(connection, server))
-        # Every drone that starts comes here, nearly always with what is known: a read locks nobody out.
+        # Nearly always everything is known already, and a read locks nobody out.
         if rows == {tool: known.get(tool) for tool in rows}:
             return self.approved(server)
         at = micros(self._database.clock.now())
