@@ -86,12 +86,15 @@ class AddressRule:
         services = await self._services()
         for address in addresses:
             self._check(endpoint, address, private)
+            # By address too: another name, or none, may lead to the same service.
             if Endpoint(str(unmapped(address)), endpoint.port) in services:
                 raise AddressRefused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
         return tuple(self._dial(Endpoint(str(address), endpoint.port)) for address in addresses)
 
     def _check(self, endpoint: Endpoint, address: Address, private: bool) -> None:
+        # An IPv6 address may carry an IPv4 one, which is then the one that is reached.
         plain = unmapped(address)
+        # Whatever the operator allows: link-local addresses are where clouds keep the credentials of a machine.
         if plain.is_link_local or plain.is_unspecified or plain.is_multicast:
             raise AddressRefused(f"{endpoint} leads to {address}, which is never reached from here.")
         if private:

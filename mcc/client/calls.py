@@ -101,6 +101,7 @@ def retry_wait(attempt: int, retry_after: str | None) -> float:
     """Seconds before the next try: the Retry-After of the answer (at most 60), else exponential backoff with jitter."""
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), 60.0)
+    # With jitter: what refused one client refuses many, and they must not come back together.
     return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
 
 

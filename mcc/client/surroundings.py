@@ -42,6 +42,7 @@ class Surroundings:
         import certifi
 
         trusted = ssl.create_default_context()
+        # Besides those of the system, which a slim container may lack.
         trusted.load_verify_locations(certifi.where())
         return trusted
 

@@ -59,6 +59,7 @@ def find_family(data_dir: Path) -> Presence | Held:
             return Held.NOBODY
     finally:
         os.close(descriptor)
+    # The lock is taken first and the address published last, so locked without an address means starting.
     return published(data_dir) or Held.STARTING
 
 

@@ -189,6 +189,7 @@ def repeated(one: SecretPattern, least: int, most: int) -> SecretPattern:
 def compiled(expression: bytes) -> "re2._Regexp":
     """Compile an automaton over bytes. It finds the leftmost-longest match in time linear in the length of the text."""
     options = re2.Options()
+    # Bytes as they are: a secret may stand in a text of any encoding, or in none.
     options.encoding = re2.Options.Encoding.LATIN1
     options.longest_match = True
     options.never_capture = True

@@ -199,12 +199,14 @@ class _Reader:
             same = [known for known in unset if unset[known] == plain and form.may_mean(known, by_spelling=True)]
             same = same or [known for known in unset if mean_the_same(plain, unset[known]) and form.may_mean(known)]
             fits = [known for known in same if self._fits(value[name], form.schema_of(known))]
+            # A guess between several would put a value where its sender did not mean it.
             if len(fits) == 1:
                 known_names[name] = fits[0]
         taken = [*known_names.values()]
         return {name: known for name, known in known_names.items() if taken.count(known) == 1}
 
     def _fits(self, item: Any, schema: object) -> bool:
+        # A reader of its own: what is only tried must leave no note and use few of the steps.
         quiet = _Reader(self._root)
         quiet._steps = min(self._steps, 1_000)
         return _kind(quiet.read(item, schema, "")) in self.kinds(schema)
