@@ -139,6 +139,7 @@ class ApiServer(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # First: uvicorn waits for open responses, and a stream of events has no end of its own.
         self._service.feed.end_streams()
         await super().shutdown(sockets)
 
@@ -176,6 +177,7 @@ def _refuse_unfit_redis(settings: ServiceSettings, store: Store) -> None:
     """Raises `UnfitServer` for one that lacks something; without any Redis orders still run, seconds later."""
     try:
         problem = unfit(redis_of(settings), installation_of(store))
+    # A Redis that is away is no reason not to start (decision 1).
     except (DispatchUnavailable, StoreError) as away:
         log.warning("it is not known yet whether Redis is fit: %s", away)
         return
@@ -188,6 +190,7 @@ def _serve(settings: ServiceSettings, store: Store, token: str, listening: socke
     nudger = Nudger(redis, settings.queues)
     publisher = Publisher(redis, task_events(settings, redis))
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
+    # In a thread, outside of the event loop: heartbeats must go on while a request keeps the loop busy.
     sweeps.start()
     try:
         uvloop.run(_run(settings, store, token, nudger, sweeps, redis, listening))
