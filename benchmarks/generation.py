@@ -68,7 +68,7 @@ def agents(sections: int, seconds: float) -> ScriptedModel:
     def author(ask: Ask) -> Line:
         task = next(message.text for message in ask.messages if isinstance(message, UserMessage))
         path = task.rpartition("This is the node ")[2].partition("\n")[0].rstrip(".")
-        has_children = "# Children that are there" in task
+        has_children = "# Current children" in task
         if path == "/":
             made = [call("add_child", component="chapter", metadata={"about": f"part {n}"}) for n in range(CHAPTERS)]
             calls = [call("set_value", values={"title": "A book"}), *([] if has_children else made)]

@@ -80,6 +80,7 @@ def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor
     handler = _Handler(_unbuffered(sys.stderr))
     handler.setFormatter(RedactedFormatter(formatter, redactor))
     root = logging.getLogger()
+    # In place of all others: a handler that a library has added would print lines that nobody redacted.
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(True)

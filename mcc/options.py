@@ -119,7 +119,7 @@ def with_parameters(
     update_wrapper(command, work)
     # Typer reads the options of a command from these two.
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
@@ -135,10 +135,10 @@ def permission_in(value: str | None) -> dict[str, Any] | None:
         return object_in(value, "--permission")
     text = _file(Path(value), "--permission")
     try:
-        found = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"{value} is not TOML: {problem}.") from None
-    table = found.get("permission", found)
+    table = parsed.get("permission", parsed)
     if not isinstance(table, dict):
         raise ValueError(f"{value}: [permission] must be a table.")
     return table
@@ -151,12 +151,12 @@ def object_in(value: str | None, option: str) -> dict[str, Any] | None:
         return None
     text, where = (value, option) if value.lstrip().startswith("{") else (_file(Path(value), option), value)
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"{where} is not JSON: {problem}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise ValueError(f"{where} is not a JSON object, in braces, as {option} needs it.")
-    return found
+    return parsed
 
 
 def _file(path: Path, option: str) -> str:

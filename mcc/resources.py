@@ -143,7 +143,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
             top = mounted / controller if controllers else mounted
             # In a container, its own group may be mounted at the top, whatever path /proc gives for it.
             place = top / path.lstrip("/")
-            yield from (one for one in (place, *place.parents) if one.is_relative_to(top))
+            yield from (group for group in (place, *place.parents) if group.is_relative_to(top))
 
 
 def existing(place: Path) -> Path:
@@ -159,6 +159,7 @@ def free_bytes(place: Path) -> int | None:
         seen = os.statvfs(existing(place))
     except OSError:
         return None
+    # A file system that counts no blocks says nothing of its space: that is not "full".
     return seen.f_bavail * seen.f_frsize if seen.f_blocks else None
 
 

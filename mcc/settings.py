@@ -105,12 +105,12 @@ def load(
     Raises `BadSettings`.
     """
     environ = os.environ if environ is None else environ
-    given = {name: value for name, value in arguments.items() if value is not None}
+    stated = {name: value for name, value in arguments.items() if value is not None}
     if join_family:
-        environ = ServiceSettings.with_family_files(environ, directory or Path(), given)
-        given |= ServiceSettings.of_running_family(environ, directory or Path(), given)
-    values, files = ServiceSettings.resolve(environ, directory or Path(), given)
-    with ServiceSettings.plain_errors(given, environ, files):
+        environ = ServiceSettings.with_family_files(environ, directory or Path(), stated)
+        stated |= ServiceSettings.of_running_family(environ, directory or Path(), stated)
+    values, files = ServiceSettings.resolve(environ, directory or Path(), stated)
+    with ServiceSettings.plain_errors(stated, environ, files):
         settings = ServiceSettings.model_validate(values)
     settings._configuration = files
     settings._passed_over = ServiceSettings.links_passed_over(environ)

@@ -18,12 +18,12 @@ def unreadable(address: str, *, numbered: bool = False) -> str:
     authority, rest = _split(address)
     path, _, query = rest.partition("?")
     user, _, hosts = authority.rpartition("@")
-    if "#" in rest or "@" in rest or "@" in user or any(one in user for one in "[]"):
+    if "#" in rest or "@" in rest or "@" in user or any(character in user for character in "[]"):
         return f"user, password and host cannot be told apart: {ENCODE}"
-    if any(one.isspace() or not one.isprintable() for one in authority):
+    if any(character.isspace() or not character.isprintable() for character in authority):
         return f"a blank stands in user, password or host: write %20, and {ENCODE}"
     if not all(map(_is_place, hosts.split(","))):
-        return f"a host or port is none, or else a password was cut: {ENCODE}"
+        return f"a host or port is invalid, or a password was cut off: {ENCODE}"
     if numbered and not path.removeprefix("/").isdecimal() and path not in ("", "/"):
         return f"the path is not the number of a database, or else a password was cut: {ENCODE}"
     if not all("=" in part for part in query.split("&") if part):

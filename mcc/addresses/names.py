@@ -98,7 +98,7 @@ def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
 
     Files, Unix sockets, unknown schemes and unparsable hosts are left out.
     """
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     for address in filter(None, addresses):
         scheme, _, rest = address.partition("://")
         port = 0 if scheme.endswith("+socket") else _SERVICES.get(scheme.partition("+")[0], 0)
@@ -106,15 +106,15 @@ def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
         places = [*_hosts_in_query(rest), *filter(None, authority)] or ["localhost"]
         for place in places if port else ():
             with suppress(AddressRefused):
-                found.append(endpoint_of(place, port))
-    return tuple(found)
+                endpoints.append(endpoint_of(place, port))
+    return tuple(endpoints)
 
 
 def _hosts_in_query(rest: str) -> list[str]:
     """The hosts of a libpq address that names them in its query, singly or as lists, with their ports."""
     query = parse_qs(rest.partition("?")[2])
-    hosts = [host for name in ("host", "hostaddr") for one in query.get(name, ()) for host in one.split(",")]
-    ports = [port for one in query.get("port", ()) for port in one.split(",")]
+    hosts = [host for name in ("host", "hostaddr") for listed in query.get(name, ()) for host in listed.split(",")]
+    ports = [port for listed in query.get("port", ()) for port in listed.split(",")]
     if len(ports) == 1:
         ports *= len(hosts)
     named = zip_longest(hosts, ports[: len(hosts)], fillvalue="")
@@ -130,7 +130,7 @@ def url_of(text: str) -> Url:
     """Parse an http or https URL; one with a user or password is refused. Raises `AddressRefused`."""
     if len(text) > LONGEST_URL:
         raise AddressRefused(f"A URL has at most {LONGEST_URL:,} characters.")
-    if any(one <= " " or one in "\\\x7f" or one.isspace() for one in text):
+    if any(character <= " " or character in "\\\x7f" or character.isspace() for character in text):
         raise AddressRefused("A URL has no spaces, control characters or backslashes; encode them.")
     try:
         text.encode()
@@ -175,10 +175,10 @@ class HostList:
             return
         place = self._below if entry.startswith("*.") else self._whole
         plain = entry.removeprefix("*.")
-        found = {endpoint_of(plain, port) for port in ports}
-        if place is self._below and any(one.is_address for one in found):
+        endpoints = {endpoint_of(plain, port) for port in ports}
+        if place is self._below and any(endpoint.is_address for endpoint in endpoints):
             raise AddressRefused(f"{_shown(entry)}: nothing is below an address; name it as it is.")
-        place.update(found)
+        place.update(endpoints)
 
     def __bool__(self) -> bool:
         return bool(self.names)

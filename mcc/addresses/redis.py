@@ -36,7 +36,7 @@ def redis_problem(url: str) -> str:
     """Why this is no address of a Redis, as part of a sentence without any part of the address; "" where it is one."""
     scheme = url.partition("://")[0]
     if "://" not in url or scheme not in SCHEMES:
-        return f"a Redis address begins with one of {', '.join(f'{one}://' for one in SCHEMES)}"
+        return f"a Redis address begins with one of {', '.join(f'{allowed}://' for allowed in SCHEMES)}"
     if problem := unreadable(url, numbered=scheme in ("redis", "rediss")):
         return problem
     if scheme in SENTINELS:
@@ -59,18 +59,18 @@ def sentinel_address(url: str) -> SentinelAddress | None:
     username, _, password = user.partition(":")
     options = {key: unquote(value) for key, _, value in (part.partition("=") for part in query.split("&") if part)}
     tls_options = {key: value for key, value in options.items() if key in TLS_OPTIONS}
-    if len(tls_options) + sum(one in options for one in OPTIONS) != len(options):
+    if len(tls_options) + sum(option in options for option in OPTIONS) != len(options):
         raise ValueError(f"after the ? of a Sentinel's address may stand {', '.join((*OPTIONS, *TLS_OPTIONS))}")
     if not name or "/" in name:
         raise ValueError(f"a Sentinel's address ends with the name of the master that it watches: {SENTINEL_FORM}")
     if not options.get("db", "0").isdecimal():
         raise ValueError("db is the number of a database")
     try:
-        found = tuple(endpoint_of(host, SENTINEL_PORT) for host in hosts.split(","))
+        endpoints = tuple(endpoint_of(host, SENTINEL_PORT) for host in hosts.split(","))
     except AddressRefused:
         raise ValueError(f"the hosts of the Sentinels cannot be read; write {SENTINEL_FORM}") from None
     return SentinelAddress(
-        found,
+        endpoints,
         unquote(name),
         int(options.get("db", "0")),
         unquote(username) or None,

@@ -64,7 +64,7 @@ class AddressRule:
         machine (None: ask the operating system)."""
         self._resolve = resolve
         self._own = frozenset(own)
-        self._own_hosts = frozenset(one.host for one in self._own)
+        self._own_hosts = frozenset(endpoint.host for endpoint in self._own)
         self._private = frozenset(allow_private)
         self._dial = dial
         self._is_here = is_here or is_of_this_machine
@@ -79,19 +79,22 @@ class AddressRule:
         private = endpoint in self._private
         if endpoint in self._own or (endpoint.host in self._own_hosts and not private):
             raise AddressRefused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
-        found = (endpoint.host,) if endpoint.is_address else await self._resolve(endpoint.host)
-        addresses = [ipaddress.ip_address(one.partition("%")[0]) for one in found]
+        hosts = (endpoint.host,) if endpoint.is_address else await self._resolve(endpoint.host)
+        addresses = [ipaddress.ip_address(host.partition("%")[0]) for host in hosts]
         if not addresses:
             raise AddressRefused(f"{endpoint.host} has no address: check the name.")
         services = await self._services()
         for address in addresses:
             self._check(endpoint, address, private)
+            # By address too: another name, or none, may lead to the same service.
             if Endpoint(str(unmapped(address)), endpoint.port) in services:
                 raise AddressRefused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
         return tuple(self._dial(Endpoint(str(address), endpoint.port)) for address in addresses)
 
     def _check(self, endpoint: Endpoint, address: Address, private: bool) -> None:
+        # An IPv6 address may carry an IPv4 one, which is then the one that is reached.
         plain = unmapped(address)
+        # Whatever the operator allows: link-local addresses are where clouds keep the credentials of a machine.
         if plain.is_link_local or plain.is_unspecified or plain.is_multicast:
             raise AddressRefused(f"{endpoint} leads to {address}, which is never reached from here.")
         if private:
@@ -104,11 +107,13 @@ class AddressRule:
     async def _services(self) -> frozenset[Endpoint]:
         """The addresses of `own`. Resolved again every `_KNOWN_SECONDS`, because a service may move."""
         if time.monotonic() >= self._known_until:
-            found: set[Endpoint] = set()
-            for one in self._own:
-                addresses = (one.host,) if one.is_address else await self._resolve(one.host)
-                found.update(Endpoint(str(unmapped(ipaddress.ip_address(each))), one.port) for each in addresses)
-            self._own_found = frozenset(found)
+            services: set[Endpoint] = set()
+            for endpoint in self._own:
+                addresses = (endpoint.host,) if endpoint.is_address else await self._resolve(endpoint.host)
+                services.update(
+                    Endpoint(str(unmapped(ipaddress.ip_address(each))), endpoint.port) for each in addresses
+                )
+            self._own_found = frozenset(services)
             self._known_until = time.monotonic() + _KNOWN_SECONDS
         return self._own_found
 

@@ -50,9 +50,9 @@ async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMP
         placed, requested = await service.write(_place, service, asked)
     except SomeRefused as refused:
         return _refused(refused.refused, len(asked.orders))
-    service.notices.placed_together([one for one in placed if one.created])
-    for one in requested:
-        announce(service, one)
+    service.notices.placed_together([order for order in placed if order.created])
+    for order in requested:
+        announce(service, order)
     return answer(Listing(items=tuple(map(_result, placed))), 201)
 
 
@@ -79,31 +79,31 @@ def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequen
 
 def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
     """Check every order and look up its blueprint. Raises `SomeRefused` with all errors by index."""
-    drones, orders = service.store.leases.registrations(), [one.order for one in asked.orders]
+    drones, orders = service.store.leases.registrations(), [entry.order for entry in asked.orders]
     accepted: list[BatchOrder] = []
     refused: dict[int, Exception] = {}
-    for index, found in enumerate(checked_together(orders, service.settings, drones, now())):
-        if isinstance(found, Unacceptable):
-            refused[index] = found
+    for index, checked in enumerate(checked_together(orders, service.settings, drones, now())):
+        if isinstance(checked, Unacceptable):
+            refused[index] = checked
             continue
         try:
-            blueprint = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
+            blueprint = service.catalogue.find(checked.blueprint).blueprint if checked.blueprint else None
         except (UnlistedBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        accepted.append(BatchOrder(found, asked.orders[index].idempotency_key, blueprint))
+        accepted.append(BatchOrder(checked, asked.orders[index].idempotency_key, blueprint))
     if refused:
         raise SomeRefused(refused)
     return accepted
 
 
 def _refused(refused: Mapping[int, Exception], count: int) -> Response:
-    found = {index: mistake_in(error) for index, error in sorted(refused.items())}
+    mistakes = {index: mistake_in(error) for index, error in sorted(refused.items())}
     errors = [
         {**asdict(mistake), "field": ".".join(filter(None, ("orders", str(index), mistake.field))), "index": index}
         | {"status": status}
-        for index, (status, mistake) in found.items()
+        for index, (status, mistake) in mistakes.items()
     ]
-    several = "One of these orders" if len(found) == 1 else f"{len(found):,} of these {count:,} orders"
+    several = "One of these orders" if len(mistakes) == 1 else f"{len(mistakes):,} of these {count:,} orders"
     detail = f"{several} cannot be accepted, so none was. {errors[0]['field']}: {errors[0]['message']}"
     return problem(422, detail, errors=errors)

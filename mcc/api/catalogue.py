@@ -69,8 +69,9 @@ class Catalogue:
         if kept is not None:
             return Offered(kept, "kept")
         if digits:
-            raise UnlistedBlueprint(f"No blueprint {name[:80]!r} is here whose digest begins with {digits[:64]!r}.")
-        known = {*files, *(one.name for one in (self._kept.list() if self._kept is not None else ()))}
+            raise UnlistedBlueprint(f"There is no blueprint {name[:80]!r} whose digest begins with {digits[:64]!r}.")
+        kept_names = (blueprint.name for blueprint in (self._kept.list() if self._kept is not None else ()))
+        known = {*files, *kept_names}
         raise UnlistedBlueprint(f"There is no blueprint {name[:80]!r}{did_you_mean(name[:80], known)}.")
 
     def usable(self, on_error: Callable[[BlueprintError], None]) -> Iterator[Offered]:

@@ -94,7 +94,8 @@ async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> 
     made = await service.write(_keep_all, service.store, order_id, redacted.controls)
     for requested in made:
         announce(service, requested)
-    receipts = (Receipt(id=one.control.id, requested_at=one.control.requested_at, order_id=order_id) for one in made)
+    controls = (delivered.control for delivered in made)
+    receipts = (Receipt(id=each.id, requested_at=each.requested_at, order_id=order_id) for each in controls)
     return answer(Listing(items=tuple(receipts)), 202)
 
 
@@ -160,7 +161,7 @@ def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) ->
     Tool names must be groups, tools of this version or tools of `drones`. Without drones, any name is accepted.
     """
     if kind is ControlKind.DECIDE:
-        raise Unacceptable("kind", "decide an item of the inbox where it stands: POST /approvals/ID or /questions/ID.")
+        raise Unacceptable("kind", "decide an item of the inbox at its address: POST /approvals/ID or /questions/ID.")
     if kind is ControlKind.SET_METADATA and not asked.metadata:
         raise Unacceptable("metadata", 'say what is to be set: {"metadata": {"ticket": "OPS-17"}}.')
     for field, owner in _BELONGS.items():

@@ -89,11 +89,12 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
             functions=service.function_rules.functions,
         )
 
+    # Functions are the operator's own code, which may take long or hang: they get threads of their own.
     run = service.function_rules.run if has_functions(offered.blueprint) else service.write
     begun = await run(begin)
-    found = await service.slow(shown, service.store, begun.document.id, NodeSelection())
-    headers = {"Location": f"documents/{found.id}", **_tag(found.version)}
-    return answer(found, 201 if begun.created else 200, headers)
+    view = await service.slow(shown, service.store, begun.document.id, NodeSelection())
+    headers = {"Location": f"documents/{view.id}", **_tag(view.version)}
+    return answer(view, 201 if begun.created else 200, headers)
 
 
 @router.get("/documents", responses=answers(Listing[DocumentSummary]))
@@ -188,6 +189,7 @@ async def change_blueprint(document_id: DocumentId, new: ChangeOfBlueprint, serv
     changed = await service.write(
         service.store.documents.change_blueprint, document_id, offered.blueprint, principal=PRINCIPAL
     )
+    # Later, and not in this call: functions may take longer than a caller waits.
     if has_functions(offered.blueprint):
         service.function_rules.judge_later(document_id, PRINCIPAL)
     return answer(changed, headers=_tag(changed.version))
@@ -213,13 +215,13 @@ def exported_whole(store: Store, document_id: str, format: Format, version: int 
 def spent_by(store: Store, state: DocumentState) -> Mapping[str, RunSpending]:
     """Model and usage of the agents that worked on the document, by record id, as far as their records are kept."""
     orders = {stamp.order_id for node in state.nodes.values() for stamp in node.stamps.values() if stamp.order_id}
-    found: dict[str, RunSpending] = {}
+    spending: dict[str, RunSpending] = {}
     for order_id in orders:
         with contextlib.suppress(StoreError):
             record = store.orders.record(order_id)
-            for one in record.subagent_history if record is not None else ():
-                found[one.id] = RunSpending(one.model.effective if one.model else None, one.usage)
-    return found
+            for child in record.subagent_history if record is not None else ():
+                spending[child.id] = RunSpending(child.model.effective if child.model else None, child.usage)
+    return spending
 
 
 def shown(store: Store, document_id: str, nodes: NodeSelection, version: int | None = None) -> DocumentView:

@@ -76,16 +76,16 @@ def _agent(service: Service, name: str) -> Offer | None:
 
 
 def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
-    usable = tuple(sorted({drone for one, drone in held if one.problem is None}))
-    shown = next((one for one, _ in held if one.problem is None), held[0][0])
+    usable = tuple(sorted({drone for offer, drone in held if offer.problem is None}))
+    shown = next((offer for offer, _ in held if offer.problem is None), held[0][0])
     return Offer(
         name=name,
-        description=next((one.description for one, _ in held if one.description), ""),
+        description=next((offer.description for offer, _ in held if offer.description), ""),
         problem=None if usable else held[0][0].problem,
         drones=usable,
-        agent=next((one.agent for one, _ in held if one.agent is not None), None),
-        default=any(one.default for one, _ in held),
-        origin=next((one.origin for one, _ in held if one.origin), None),
+        agent=next((offer.agent for offer, _ in held if offer.agent is not None), None),
+        default=any(offer.default for offer, _ in held),
+        origin=next((offer.origin for offer, _ in held if offer.origin), None),
         **{name: getattr(shown, name) for name in ToolSheet.model_fields},
     )
 
@@ -117,10 +117,10 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
-    names = (asked or ModelsToCheck()).names or [one.name for drone in drones for one in drone.models]
+    names = (asked or ModelsToCheck()).names or [model.name for drone in drones for model in drone.models]
     assigned = assignments(drones, tuple(dict.fromkeys(names))[:MAX_CHECKED_MODELS])
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_check_on(service.checks, one)) for one in assigned]
+        tasks = [group.create_task(_check_on(service.checks, model)) for model in assigned]
     results = sorted((result for task in tasks for result in task.result()), key=lambda result: result.name)
     return whole(results)
 
@@ -140,11 +140,11 @@ def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[Ch
     """Assign each model to the first drone that can call it, else the first that has it, else the first drone."""
     chosen: dict[str, list[str]] = {}
     for name in names:
-        has = [(drone, one) for drone in drones for one in drone.models if one.name == name]
-        fit = [drone for drone, one in has if one.problem is None] or [drone for drone, _ in has] or list(drones)
+        has = [(drone, model) for drone in drones for model in drone.models if model.name == name]
+        fit = [drone for drone, model in has if model.problem is None] or [drone for drone, _ in has] or list(drones)
         chosen.setdefault(fit[0].incarnation, []).append(name)
     by_incarnation = {drone.incarnation: drone for drone in drones}
-    return [CheckAssignment(by_incarnation[one], tuple(given)) for one, given in chosen.items()]
+    return [CheckAssignment(by_incarnation[which], tuple(assigned)) for which, assigned in chosen.items()]
 
 
 def live(service: Service) -> list[Registration]:
@@ -170,7 +170,9 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
     drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
-    drone = next((one for one in drones if any(tool.server == asked.server for tool in one.tools)), drones[0])
+    drone = next(
+        (candidate for candidate in drones if any(tool.server == asked.server for tool in candidate.tools)), drones[0]
+    )
     trial = await service.write(service.store.mcp_servers.ask, asked)
     try:
         tested = await service.checks.try_server(drone.incarnation, trial)

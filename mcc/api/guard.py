@@ -73,6 +73,7 @@ class Door:
         path = str(request.scope["path"])
         _check_size(request)
         self._check_host(request)
+        # A stream of events is read by GET, and browsers let other sites open one without asking.
         if request.method not in SAFE_METHODS or path.endswith("/events"):
             _check_origin(request)
         if path not in OPEN_PATHS:
@@ -96,6 +97,7 @@ class Door:
         # The token is checked before the count of wrong ones, so that someone who guesses tokens from the operator's
         # own address cannot lock the operator out.
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        # Digests are of one length, so the time of the comparison tells nothing of the token's.
         accepted = [self._token, *(self._for_metrics if request.scope["path"] == METRICS_PATH else ())]
         right = any(hmac.compare_digest(_hashed(value.strip()), token) for token in accepted)
         if scheme.lower() == "bearer" and right:
@@ -256,13 +258,13 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
 
 def replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that delivers `body` first and then the messages of the connection."""
-    given = False
+    is_delivered = False
 
     async def receive_body() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_delivered
+        if is_delivered:
             return await receive()
-        given = True
+        is_delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_body
@@ -290,6 +292,7 @@ def _too_large() -> Refusal:
 
 def nested_deeper_than(levels: int, body: bytes) -> bool:
     """Whether the JSON in `body` is nested deeper than `levels`. For text that is not JSON the answer is arbitrary."""
+    # By replacement and not by parsing: a parser would recurse as deep as the body says before it could be refused.
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Between every other pair of quotes is a string, whose brackets do not count.
     brackets = b"".join(unescaped.translate(None, _NOT_STRUCTURE).split(b'"')[::2])

@@ -112,8 +112,8 @@ async def place(
     order = placed.order
     if placed.created:
         service.notices.placed(order)
-    for one in requested:
-        announce(service, one)
+    for changed in requested:
+        announce(service, changed)
     if placed.receipt is not None:
         return answer(SteeredOrder(**dict(order), receipt=placed.receipt))
     return answer(order, 201 if placed.created else 200, {"Location": f"orders/{order.id}"})
@@ -243,6 +243,7 @@ async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
 
 def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
     """The page as JSON, assembled from entries that are read a few at a time."""
+    # Before the first entry: a journal that was pruned is told as such, not as an empty page.
     store.journal.check(order_id)
     items: list[bytes] = []
     size, more = 0, True
@@ -284,6 +285,7 @@ def controls_by_placing(store: Store, placed: Iterable[Placed]) -> Sequence[Requ
     for placement in placed:
         for order_id in (placement.interrupted, placement.order.id if placement.receipt else None):
             if order_id is not None:
+                # The order is placed; a control whose recipients cannot be read now is found by drones themselves.
                 with contextlib.suppress(StoreError):
                     requested.append(with_recipients(store, store.controls.of_order(order_id)[-1]))
     return requested

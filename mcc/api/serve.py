@@ -147,6 +147,7 @@ class ApiServer(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # First: uvicorn waits for open responses, and a stream of events has no end of its own.
         self._service.feed.end_streams()
         await super().shutdown(sockets)
 
@@ -191,6 +192,7 @@ def _refuse_unfit_redis(settings: ServiceSettings, store: Store) -> None:
     """Raises `UnfitServer` for one that lacks something; without any Redis orders still run, seconds later."""
     try:
         problem = unfit(redis_of(settings), installation_of(store))
+    # A Redis that is away is no reason not to start (decision 1).
     except (DispatchUnavailable, StoreError) as away:
         log.warning("it is not known yet whether Redis is fit: %s", away)
         return
@@ -211,6 +213,7 @@ def _serve(settings: ServiceSettings, store: Store, tokens: Tokens, listening: s
         sweep_seconds=settings.sweep_seconds,
         metrics=metrics.work,
     )
+    # In a thread, outside of the event loop: heartbeats must go on while a request keeps the loop busy.
     sweeps.start()
     try:
         uvloop.run(_run(settings, store, tokens, nudger, sweeps, redis, listening, metrics))

@@ -87,6 +87,8 @@ class EventStream(Response):
             while not ended and (left := self._seconds_left()) > 0:
                 ended, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Both, whichever ended: a send that hangs would hold the connection, and a listener on it would stay for
+            # good.
             for task in both:
                 task.cancel()
             await asyncio.wait(both)

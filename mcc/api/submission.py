@@ -237,9 +237,9 @@ def _result_of_agent(new: NewOrder, drones: Iterable[Registration]) -> object:
     """The result that the agent's file defines; None when no drone knows the agent, or drones differ."""
     if new.workspace is not None and _may_bring(new.workspace, new.agent):
         return None
-    sheets = [one.agent for drone in drones for one in drone.agents if one.name == new.agent]
+    sheets = [offer.agent for drone in drones for offer in drone.agents if offer.name == new.agent]
     results = [sheet.definition.result if sheet else None for sheet in sheets]
-    if None in sheets or not results or any(one != results[0] for one in results):
+    if None in sheets or not results or any(offer != results[0] for offer in results):
         return None
     return REPORT_NAME if results[0] is None else results[0]
 
@@ -260,10 +260,10 @@ def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     """Refuse an unknown alias. Of `provider/model` only the provider is checked, which alone knows its models."""
     if model is None or model == INHERIT:
         return
-    known = [one for drone in drones for one in drone.models]
+    known = [candidate for drone in drones for candidate in drone.models]
     owner, slash, rest = model.partition("/")
-    if slash and (provider(owner) or any(one.name.partition("/")[0] == owner for one in known)):
+    if slash and (provider(owner) or any(candidate.name.partition("/")[0] == owner for candidate in known)):
         return
-    if slash and (meant := close_matches(owner, [one.name for one in PROVIDERS], n=1)):
+    if slash and (meant := close_matches(owner, [candidate.name for candidate in PROVIDERS], n=1)):
         raise Unacceptable("model", f"there is no provider {owner!r}: did you mean {meant[0]}/{rest}?")
     _check_known("model", model, known, "model")

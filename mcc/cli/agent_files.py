@@ -72,7 +72,7 @@ def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | Non
             yield DefinitionError(source, "there is no description, by which other agents choose whom to ask: add one")
         provider = agent.model.partition("/")[0] if "/" in agent.model else ""
         known = {INHERIT, OFFLINE, *(models or ())}
-        if models is not None and agent.model not in known and provider not in {one.name for one in PROVIDERS}:
+        if models is not None and agent.model not in known and provider not in {listed.name for listed in PROVIDERS}:
             near = suggestion(agent.model, sorted(known))
             yield DefinitionError(source, f"model {agent.model!r} is none of yours, so its orders would fail{near}")
 
@@ -81,13 +81,13 @@ def _checked(path: Path, prompts_dir: Path | None) -> CheckedFiles:
     if path.absolute() == user_directory():
         return _checked_user_agents(prompts_dir)
     if path.is_dir():
-        found = CheckedFiles()
+        files = CheckedFiles()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
-            found = found.plus(_checked_prompts(path))
+            files = files.plus(_checked_prompts(path))
         if (path / WORKSPACE_DIRECTORY).is_dir():
-            found = found.plus(_checked_workspace(path, prompts_dir))
-        if found.files:
-            return found
+            files = files.plus(_checked_workspace(path, prompts_dir))
+        if files.files:
+            return files
         problem = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
         return CheckedFiles(errors=(DefinitionError(str(path), problem),))
     return _only_about(str(path), _checked_around(path, prompts_dir))
@@ -128,7 +128,12 @@ def _checked_prompts(directory: Path) -> CheckedFiles:
     sources = {file.source for file in files}
     return CheckedFiles(
         tuple(file.source for file in files),
-        tuple(one for error in known.problems.values() if error.source in sources for one in (error, *error.others)),
+        tuple(
+            problem
+            for error in known.problems.values()
+            if error.source in sources
+            for problem in (error, *error.others)
+        ),
         agents={file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
 
@@ -140,7 +145,7 @@ def _checked_user_agents(prompts_dir: Path | None) -> CheckedFiles:
     errors = [*known.problems.values(), *known.refused]
     return CheckedFiles(
         tuple(file.source for file in files if file.name),
-        tuple(one for error in errors if error.source in sources for one in (error, *error.others)),
+        tuple(problem for error in errors if error.source in sources for problem in (error, *error.others)),
         known.warnings,
         {file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
@@ -203,10 +208,10 @@ def offers_here(prompts_dir: Path | None, tools: Iterable[Offer]) -> list[Offer]
     root = Path()
     files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
     known = _agents_in(root, files, prompts_dir)
-    own = [name for name, scope in known.scopes.items() if scope is AgentScope.WORKSPACE]
-    of_servers = {(one.name, one.group) for one in tools if one.server}
+    names = [name for name, scope in known.scopes.items() if scope is AgentScope.WORKSPACE]
+    of_servers = {(offer.name, offer.group) for offer in tools if offer.server}
     grouped = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
-    return [_offer(known.usable[name], grouped) for name in sorted(own)]
+    return [_offer(known.usable[name], grouped) for name in sorted(names)]
 
 
 def _offer(agent: AgentDefinition, grouped_tools: Iterable[tuple[str, str]]) -> Offer:

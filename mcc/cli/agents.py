@@ -45,15 +45,16 @@ def list_agents(call: ServiceCall) -> None:
     Example: mcc agents list
     """
     here = _workspace_agents(call)
-    names = {one.name for one in here}
-    found = sorted(
-        [*here, *(one for one in call.client.agents.list() if one.name not in names)], key=lambda one: one.name
+    names = {agent.name for agent in here}
+    agents = sorted(
+        [*here, *(agent for agent in call.client.agents.list() if agent.name not in names)],
+        key=lambda agent: agent.name,
     )
-    if call.printed({"items": found}):
+    if call.printed({"items": agents}):
         return
     rows = [
-        (one, (one.agent.origin if one.agent is not None else "", ",".join(one.drones), one.description))
-        for one in found
+        (agent, (agent.agent.origin if agent.agent is not None else "", ",".join(agent.drones), agent.description))
+        for agent in agents
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
     _report_workspace_problems(call.data_dir)
@@ -85,9 +86,9 @@ def _report_workspace_problems(data_dir: Path | None) -> None:
         return
     with plain_errors():
         prompts_dir = load(data_dir=data_dir).prompts_dir
-    found = checked(Path(), prompts_dir)
-    for one in (*found.errors, *found.warnings):
-        say(f"here: {one}")
+    files = checked(Path(), prompts_dir)
+    for problem in (*files.errors, *files.warnings):
+        say(f"here: {problem}")
 
 
 @service_command(app)
@@ -98,15 +99,15 @@ def show(call: ServiceCall, name: Annotated[str, typer.Argument(help="The agent'
 
     Example: mcc agents show review
     """
-    here = (one for one in _workspace_agents(call) if one.name == name)
-    found = next(here, None) or call.client.agents.get(name)
-    if call.printed(found):
+    here = (offer for offer in _workspace_agents(call) if offer.name == name)
+    agent = next(here, None) or call.client.agents.get(name)
+    if call.printed(agent):
         return
-    print_pairs(_facts(found))
-    if found.agent is not None:
+    print_pairs(_facts(agent))
+    if agent.agent is not None:
         from mcc.view.output import clean
 
-        print(f"\n{clean(found.agent.definition.prompt)}")
+        print(f"\n{clean(agent.agent.definition.prompt)}")
 
 
 @app.command()
@@ -130,14 +131,14 @@ def check(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-    found = CheckedFiles()
+    files = CheckedFiles()
     for path in paths or _default_paths(settings.prompts_dir):
         if not path.exists():
             fail(f"{path} does not exist.", USAGE)
         foreign = _checked_foreign(path, settings) if paths else None
-        found = found.plus(foreign or checked(path, settings.prompts_dir, tuple(aliases_of(settings))))
-    _print_checked(found, as_json)
-    if found.errors:
+        files = files.plus(foreign or checked(path, settings.prompts_dir, tuple(aliases_of(settings))))
+    _print_checked(files, as_json)
+    if files.errors:
         raise typer.Exit(FAILED)
 
 
@@ -169,11 +170,11 @@ def trust(
     store = trust_store()
     try:
         if directory is None:
-            found = states(store)
+            listed = states(store)
             if as_json:
-                print_json({"items": [{"path": path, "state": state} for path, state in found]})
+                print_json({"items": [{"path": path, "state": state} for path, state in listed]})
             else:
-                print_table(("FILE", "STATE"), found, empty="No agent file is trusted.")
+                print_table(("FILE", "STATE"), listed, empty="No agent file is trusted.")
             return
         root = directory.resolve()
         if revoke:
@@ -196,12 +197,12 @@ def trust(
 def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[DefinitionError]", as_json: bool) -> None:
     if as_json:
         items = [{"path": path, "may": may} for path, may in rights.items()]
-        print_json({"root": str(root), "items": items, "refused": [_finding(one, "error") for one in refused]})
+        print_json({"root": str(root), "items": items, "refused": [_finding(error, "error") for error in refused]})
         return
     for path, may in rights.items():
         say(f"{path} is trusted as it is now: it {may}.")
-    for one in refused:
-        say(f"not trusted: {one}")
+    for error in refused:
+        say(f"not trusted: {error}")
 
 
 def _checked_foreign(path: Path, settings: "ServiceSettings") -> "CheckedFiles | None":
@@ -215,13 +216,13 @@ def _checked_foreign(path: Path, settings: "ServiceSettings") -> "CheckedFiles |
     agents = [agent for agent, _ in read_foreign(path, aliases_of(settings))]
     if not agents:
         return None
-    found: dict[bool, list[DefinitionError]] = {True: [], False: []}
+    findings: dict[bool, list[DefinitionError]] = {True: [], False: []}
     for agent in agents:
         for line in agent.lines:
             if line.verdict != "kept":
                 finding = DefinitionError(agent.source, f"{line.verdict}: {line.sentence}", line.number)
-                found[line.verdict == "error"].append(finding)
-    return CheckedFiles(tuple(agent.source for agent in agents), tuple(found[True]), tuple(found[False]))
+                findings[line.verdict == "error"].append(finding)
+    return CheckedFiles(tuple(agent.source for agent in agents), tuple(findings[True]), tuple(findings[False]))
 
 
 def _default_paths(prompts_dir: Path | None) -> list[Path]:
@@ -235,15 +236,18 @@ def _default_paths(prompts_dir: Path | None) -> list[Path]:
 
 
 def _print_checked(found: "CheckedFiles", as_json: bool) -> None:
-    findings = [*((one, "error") for one in found.errors), *((one, "warning") for one in found.warnings)]
+    findings = [
+        *((finding, "error") for finding in found.errors),
+        *((finding, "warning") for finding in found.warnings),
+    ]
     if as_json:
-        items = [_finding(one, level) for one, level in findings]
+        items = [_finding(finding, level) for finding, level in findings]
         print_json({"files": found.files, "items": items})
         return
     from mcc.view.output import clean
 
-    for one, level in findings:
-        print(clean(f"{level}: {one}"))
+    for finding, level in findings:
+        print(clean(f"{level}: {finding}"))
     count = _count(found.files, "agent file")
     summary = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}" if findings else "all is well"
     print(f"{count}: {summary}")
@@ -313,27 +317,27 @@ def drones(
 
     Example: mcc drones
     """
-    found = call.client.drones.list(with_long_silent=every)
-    if call.printed({"items": found}):
+    listed = call.client.drones.list(with_long_silent=every)
+    if call.printed({"items": listed}):
         return
     rows = [
         (
-            one.name,
-            one.status,
-            f"{one.active}/{one.slots}",
-            one.refused_messages,
-            ",".join(one.queues),
-            one.host,
-            one.pid,
-            one.sandbox.kind,
+            drone.name,
+            drone.status,
+            f"{drone.active}/{drone.slots}",
+            drone.refused_messages,
+            ",".join(drone.queues),
+            drone.host,
+            drone.pid,
+            drone.sandbox.kind,
         )
-        for one in found
+        for drone in listed
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
-    for one in found:
-        for wall, why in _missing(one.sandbox).items():
-            say(f"{one.name}: {wall} missing: {why}")
+    for drone in listed:
+        for wall, why in _missing(drone.sandbox).items():
+            say(f"{drone.name}: {wall} missing: {why}")
 
 
 def _missing(sandbox: "SandboxState") -> Mapping[str, str]:
@@ -361,21 +365,21 @@ def models(
         return
     if names and names != ["list"]:
         fail("names of models go with --check.", USAGE)
-    found = call.client.models.list()
-    if call.printed({"items": found}):
+    listed = call.client.models.list()
+    if call.printed({"items": listed}):
         return
-    rows = [(one, (",".join(one.drones), one.description)) for one in found]
+    rows = [(model, (",".join(model.drones), model.description)) for model in listed]
     print_offers(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
 
 
 def _check(call: ServiceCall, names: Sequence[str]) -> None:
     say("A drone asks each model once; that may take a minute.")
-    found = call.client.models.check(names)
+    checks = call.client.models.check(names)
     if call.as_json:
-        print_json({"items": found})
+        print_json({"items": checks})
     else:
         from mcc.view.offers import print_checks
 
-        print_checks(found)
-    if any(one.problem is not None for one in found):
+        print_checks(checks)
+    if any(answer.problem is not None for answer in checks):
         raise typer.Exit(FAILED)

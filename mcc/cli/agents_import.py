@@ -39,7 +39,7 @@ def import_agents(
         str | None,
         typer.Option("--from", help="Whose files they are, where the place does not say: claude, opencode, …"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,15 +56,15 @@ def import_agents(
         fail(f"{path} does not exist.", USAGE)
     with plain_errors():
         settings = load(data_dir=data_dir)
-    found = read_foreign(path, aliases_of(settings), _format_named(of))
-    if not found:
+    agents = read_foreign(path, aliases_of(settings), _format_named(of))
+    if not agents:
         fail(f"{path}: {NOT_KNOWN}", USAGE)
     target = to or _target_for(path)
     if to is None and any(part.is_symlink() for part in (target, target.parent)):
         fail(f"{target} leads elsewhere by a symbolic link; name the directory with --to", FAILED)
-    results = [_write(one, format_, target, force) for one, format_ in _unique(found)]
+    results = [_write(agent, format_, target, force) for agent, format_ in _unique(agents)]
     _print(results, as_json)
-    if any(one.agent.errors for one in results):
+    if any(result.agent.errors for result in results):
         raise typer.Exit(FAILED)
 
 
@@ -91,14 +91,14 @@ def read_foreign(
     from mcc.definitions.foreign import format_of
     from mcc.definitions.imported import imported
 
-    found: list[tuple[Imported, ForeignFormat]] = []
+    agents_read: list[tuple[Imported, ForeignFormat]] = []
     for file in list(_files(path, format_ is not None))[:MOST_FILES]:
         whose = format_ or format_of(file.absolute())
         if whose is not None:
             text, problem = _text(file)
             agents = (problem,) if problem else imported(text, str(file), whose, _stem(file), aliases)
-            found.extend((agent, whose) for agent in agents)
-    return found
+            agents_read.extend((agent, whose) for agent in agents)
+    return agents_read
 
 
 def _format_named(of: str | None) -> "ForeignFormat | None":
@@ -108,7 +108,7 @@ def _format_named(of: str | None) -> "ForeignFormat | None":
     if of is None:
         return None
     if of not in set(ForeignFormat):
-        fail(f"--from {of} is no system that is known here{suggestion(of, list(ForeignFormat))}", USAGE)
+        fail(f"--from {of} is not a known system{suggestion(of, list(ForeignFormat))}", USAGE)
     return ForeignFormat(of)
 
 
@@ -197,16 +197,16 @@ def _write(one: "Imported", format_: "ForeignFormat", to: Path, force: bool) -> 
 
 def _print(results: Sequence[ImportResult], as_json: bool) -> None:
     if as_json:
-        print_json({"items": [_as_json(one) for one in results]})
+        print_json({"items": [_as_json(result) for result in results]})
         return
     from mcc.view.output import clean
 
-    for one in results:
-        print(clean(f"{one.agent.source} → {one.written or 'not imported'}"))
-        for line in one.agent.lines:
+    for result in results:
+        print(clean(f"{result.agent.source} → {result.written or 'not imported'}"))
+        for line in result.agent.lines:
             where = "" if line.number is None else f"line {line.number}: "
             print(clean(f"  {line.verdict:<7}  {where}{line.sentence}"))
-    written = sum(one.written is not None for one in results)
+    written = sum(result.written is not None for result in results)
     say(f"{written} of {len(results)} agents imported." + (" Read them, then: mcc agents check" if written else ""))
 
 

@@ -144,7 +144,7 @@ class ArchivedOrders:
 
         if status is not None and status not in set(OrderStatus):
             fail(f"status: there is {', '.join(OrderStatus)}.", USAGE)
-        found = self._store.orders.list(
+        page = self._store.orders.list(
             status=None if status is None else OrderStatus(status),
             session_id=session_id,
             label=label,
@@ -152,7 +152,7 @@ class ArchivedOrders:
             cursor=cursor,
             limit=limit,
         )
-        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+        return Listing(items=tuple(page.items), next_cursor=page.next_cursor)
 
     def record(self, order_id: str) -> "ChatRecord":
         """The stored record, which an order that has ended has, else one folded from the journal."""
@@ -164,9 +164,9 @@ class ArchivedOrders:
         fold = Fold(order_id)
         for entry in self._entries(order_id):
             fold.add(entry)
-        if (found := fold.record()) is None:
+        if (chat_record := fold.record()) is None:
             raise NotFound(404, "This order has no record: none of its agents has started.")
-        return found
+        return chat_record
 
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]":
         """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and
@@ -213,8 +213,8 @@ class ArchivedDocuments:
     ) -> "Listing[DocumentSummary]":
         from mcc.contracts.answers import Listing
 
-        found = self._store.documents.list(blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
-        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+        page = self._store.documents.list(blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
+        return Listing(items=tuple(page.items), next_cursor=page.next_cursor)
 
     def get(
         self,

@@ -37,7 +37,7 @@ def backup(
     with plain_errors():
         settings = load(data_dir=data_dir)
         if file.exists() and not force:
-            fail(f"{file} is there already: name another file, or replace it with --force.")
+            fail(f"{file} exists already: name another file, or replace it with --force.")
         with opened_store(settings) as store, _atomic_file(file) as stream:
             contents = write_backup(store.database, stream, mcc.__version__)
     if as_json:

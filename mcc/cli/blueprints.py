@@ -67,11 +67,14 @@ def list_blueprints(url: Url = None, data_dir: DataDir = None, as_json: AsJson =
     Example: mcc blueprints list
     """
     with open_blueprints(url, data_dir) as (blueprints, _):
-        found = blueprints.list()
+        listed = blueprints.list()
     if as_json:
-        print_json({"items": found})
+        print_json({"items": listed})
         return
-    rows = [(one.name, one.version, one.origin, ", ".join(one.components), one.description) for one in found]
+    rows = [
+        (blueprint.name, blueprint.version, blueprint.origin, ", ".join(blueprint.components), blueprint.description)
+        for blueprint in listed
+    ]
     print_table(("NAME", "VERSION", "ORIGIN", "COMPONENTS", "DESCRIPTION"), rows, empty="No blueprint.")
 
 
@@ -82,23 +85,23 @@ def show(name: Name, url: Url = None, data_dir: DataDir = None, as_json: AsJson 
     Example: mcc blueprints show course
     """
     with open_blueprints(url, data_dir) as (blueprints, _):
-        found = blueprints.get(name)
+        blueprint = blueprints.get(name)
     if as_json:
-        print_json(found)
+        print_json(blueprint)
         return
     from mcc.contracts.blueprints import BlueprintSpec
     from mcc.view.blueprints import lines_of
 
     print_pairs(
         (
-            ("name", found.name),
-            ("version", found.version),
-            ("description", found.description or None),
-            ("origin", found.origin),
-            ("digest", found.digest),
+            ("name", blueprint.name),
+            ("version", blueprint.version),
+            ("description", blueprint.description or None),
+            ("origin", blueprint.origin),
+            ("digest", blueprint.digest),
         )
     )
-    for line in lines_of(BlueprintSpec.model_validate(found.content)):
+    for line in lines_of(BlueprintSpec.model_validate(blueprint.content)):
         print(line)
 
 

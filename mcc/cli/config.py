@@ -37,7 +37,7 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({**shown, "passed_over": passed_over, **settings.shown()}, indented=True)
         return
-    pairs = [*shown.items(), *(("passed_over", one) for one in passed_over), *settings.shown().items()]
+    pairs = [*shown.items(), *(("passed_over", place) for place in passed_over), *settings.shown().items()]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         print(exact_line(f"{name:<{width}}  {value or '-'}"))

@@ -42,25 +42,25 @@ def doctor(
         # Where family.json cannot be trusted this fails; the examination then reports why.
         with suppress(BadSettings):
             settings = load(data_dir=data_dir, join_family=True)
-        found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
+        examination = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     redacted = redactor_of(settings).value
     if as_json:
-        print_json(redacted(found.as_dict()))
+        print_json(redacted(examination.as_dict()))
     else:
-        if found.unrepaired:
-            _show("broken", "repair", f"nothing was repaired: {found.unrepaired}", "")
-        elif fix and not found.repairs:
+        if examination.unrepaired:
+            _show("broken", "repair", f"nothing was repaired: {examination.unrepaired}", "")
+        elif fix and not examination.repairs:
             _show("ok", "repair", "there was nothing to repair by rule", "")
-        for repair in found.repairs:
+        for repair in examination.repairs:
             _show(
                 "repaired" if repair.done else "broken",
                 "repair",
                 redacted(f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail),
                 "",
             )
-        for finding in found.findings:
+        for finding in examination.findings:
             _show(finding.state, finding.what, redacted(finding.detail), redacted(finding.advice))
-    raise typer.Exit(DONE if found.ok else FAILED)
+    raise typer.Exit(DONE if examination.ok else FAILED)
 
 
 def _show(state: str, what: str, detail: str, advice: str) -> None:

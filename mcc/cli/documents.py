@@ -57,8 +57,15 @@ def list_documents(
     if query.printed(page):
         return
     rows = [
-        (one.id, one.status, clock(one.updated_at), one.blueprint.name, counts_in_words(one.counts), one.title)
-        for one in page.items
+        (
+            document.id,
+            document.status,
+            clock(document.updated_at),
+            document.blueprint.name,
+            counts_in_words(document.counts),
+            document.title,
+        )
+        for document in page.items
     ]
     print_table(("ID", "STATUS", "CHANGED", "BLUEPRINT", "NODES", "TITLE"), rows, empty="No document.")
     if page.next_cursor is not None and sys.stdout.isatty():
@@ -82,9 +89,9 @@ def show(
     from mcc.view.documents import counts_in_words, node_lines, tree_lines
 
     if node is not None:
-        found = query.reader.documents.get(document_id, node=node, depth=0, version=version)
-        if not query.printed(found):
-            for line in node_lines(found.nodes[0]):
+        shown_document = query.reader.documents.get(document_id, node=node, depth=0, version=version)
+        if not query.printed(shown_document):
+            for line in node_lines(shown_document.nodes[0]):
                 print(line)
         return
     document = _first_nodes(query, document_id, version)
@@ -131,7 +138,7 @@ def history(query: Query, document_id: DocumentId, limit: Limit = 50, cursor: Cu
     page = query.reader.documents.history(document_id, limit=limit, cursor=cursor)
     if query.printed(page):
         return
-    rows = [(clock(one.at), *history_row(one)) for one in page.items]
+    rows = [(clock(entry.at), *history_row(entry)) for entry in page.items]
     print_table(("AT", "VERSION", "BY", "COMMAND", "NODE", "VALUES"), rows, empty="Nothing was done.")
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
@@ -152,13 +159,13 @@ def diff(
     """
     from mcc.view.documents import diff_lines
 
-    found = query.reader.documents.diff(document_id, since, to)
-    if query.printed(found):
+    difference = query.reader.documents.diff(document_id, since, to)
+    if query.printed(difference):
         return
-    for line in diff_lines(found):
+    for line in diff_lines(difference):
         print(line)
-    if not found.nodes:
-        say(f"Nothing differs between version {found.since} and version {found.to}.")
+    if not difference.nodes:
+        say(f"Nothing differs between version {difference.since} and version {difference.to}.")
 
 
 @reading_command(app)
@@ -219,13 +226,13 @@ def set_values(
     """
     component, path = _component(call, document_id, node)
     try:
-        given = values_in(component, values)
+        by_section = values_in(component, values)
     except ValueError as problem:
         fail(str(problem), USAGE)
     commands = [
-        {"command": command, "node": path, "values": found}
+        {"command": command, "node": path, "values": wanted}
         for command, section in (("set_metadata", "metadata"), ("set_value", "props"))
-        if (found := given[section])  # type: ignore[index]
+        if (wanted := by_section[section])  # type: ignore[index]
     ]
     _run_commands(call, document_id, commands)
 
@@ -306,9 +313,9 @@ def _component(call: ServiceCall, document_id: str, node: str) -> "tuple[Compone
     """The component of a node, and its path."""
     from mcc.contracts.blueprints import BlueprintSpec
 
-    found = call.client.documents.get(document_id, node=node, depth=0)
-    view: NodeView = found.nodes[0]
-    reference = f"{found.blueprint.name}:{found.blueprint.digest.removeprefix('sha256:')[:12]}"
+    document = call.client.documents.get(document_id, node=node, depth=0)
+    view: NodeView = document.nodes[0]
+    reference = f"{document.blueprint.name}:{document.blueprint.digest.removeprefix('sha256:')[:12]}"
     spec = BlueprintSpec.model_validate(call.client.blueprints.get(reference).content)
     return spec.components[view.component], view.path
 
@@ -316,15 +323,15 @@ def _component(call: ServiceCall, document_id: str, node: str) -> "tuple[Compone
 def _commands_in(file: Path) -> list[Mapping[str, Any]]:
     try:
         text = sys.stdin.read(COMMANDS_BYTES + 1) if str(file) == "-" else _text(file)
-        found = json.loads(text)
+        parsed = json.loads(text)
     except OSError as problem:
         fail(f"{file} cannot be read: {problem.strerror}.", USAGE)
     except (ValueError, RecursionError) as problem:
         fail(f"{file} is not JSON: {problem}.", USAGE)
-    if isinstance(found, dict) and isinstance(found.get("commands"), list):
-        found = found["commands"]
-    several = found if isinstance(found, list) else [found]
-    if not several or not all(isinstance(one, dict) for one in several):
+    if isinstance(parsed, dict) and isinstance(parsed.get("commands"), list):
+        parsed = parsed["commands"]
+    several = parsed if isinstance(parsed, list) else [parsed]
+    if not several or not all(isinstance(command, dict) for command in several):
         fail(f"{file} holds no commands: a JSON object each, with `command` in it.", USAGE)
     return several
 

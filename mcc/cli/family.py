@@ -56,13 +56,15 @@ def logs(
     with plain_errors():
         settings = load(data_dir=data_dir)
     directory = settings.data_dir / "logs"
-    found = {log.process: log for log in logs_in(directory)}
-    if not found:
+    by_process = {log.process: log for log in logs_in(directory)}
+    if not by_process:
         fail(f"There are no logs in {directory}: mcc up has never run on this data directory.")
     for name in process or ():
-        if name not in found:
-            fail(f"There is no log of {name!r}{did_you_mean(name, found)}; there is {', '.join(found)}.", USAGE)
-    chosen = [found[name] for name in process] if process else list(found.values())
+        if name not in by_process:
+            fail(
+                f"There is no log of {name!r}{did_you_mean(name, by_process)}; there is {', '.join(by_process)}.", USAGE
+            )
+    chosen = [by_process[name] for name in process] if process else list(by_process.values())
     try:
         _print(last_lines(chosen, lines), settings, as_json)
         if follow:

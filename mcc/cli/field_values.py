@@ -17,15 +17,15 @@ _SHOWN = 60
 
 def pairs_in(options: Iterable[str]) -> dict[str, str]:
     """The keys and values of `key=value` texts. Raises ValueError with a sentence."""
-    found: dict[str, str] = {}
-    for one in options:
-        key, sign, value = one.partition("=")
+    pairs: dict[str, str] = {}
+    for option in options:
+        key, sign, value = option.partition("=")
         if not sign or not key.strip():
-            raise ValueError(f"{one[:_SHOWN]!r}: write key=value.")
-        if key.strip() in found:
+            raise ValueError(f"{option[:_SHOWN]!r}: write key=value.")
+        if key.strip() in pairs:
             raise ValueError(f"{key.strip()[:_SHOWN]!r} is given twice; give it once.")
-        found[key.strip()] = value
-    return found
+        pairs[key.strip()] = value
+    return pairs
 
 
 def metadata_in(component: "Component", options: Iterable[str]) -> dict[str, Any]:
@@ -44,12 +44,12 @@ def values_in(component: "Component", options: Iterable[str]) -> Mapping[Section
     A key is `props.minutes` or `metadata.focus`, or the name alone where only one section has it. Raises ValueError
     with a sentence.
     """
-    found: dict[Section, dict[str, Any]] = {"metadata": {}, "props": {}}
+    sections: dict[Section, dict[str, Any]] = {"metadata": {}, "props": {}}
     for key, value in pairs_in(options).items():
         section, name = _place(component, key)
         fields = component.metadata if section == "metadata" else component.properties
-        found[section][name] = value_in(_field(fields, name, f"{section}."), key, value)
-    return found
+        sections[section][name] = value_in(_field(fields, name, f"{section}."), key, value)
+    return sections
 
 
 def _place(component: "Component", key: str) -> tuple[Section, str]:
@@ -105,9 +105,9 @@ def _list(items: "ItemField", key: str, text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
         return [value_in(items, key, part.strip()) for part in text.split(",") if part.strip()]
     try:
-        found = json.loads(text)
+        listed = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{key}: this begins as a JSON array and is none.") from None
-    if not isinstance(found, list):
+        raise ValueError(f"{key}: this begins like a JSON array, but is not one.") from None
+    if not isinstance(listed, list):
         raise ValueError(f"{key}: this is no list; write a,b,c or a JSON array.")
-    return found
+    return listed

@@ -62,6 +62,7 @@ def withdraw(client: "MCC", order_id: str) -> int:
     say("\nNo service stays to go on with this order: cancelling it, then stopping.")
     try:
         client.orders.cancel(order_id, reason="stopped from the keyboard")
+        # The end is waited for, because the service that would write it stops with this process.
         for _ in client.orders.watch(order_id):
             pass
         say(f"order {order_id} {how_it_ended(client.orders.get(order_id))}")

@@ -81,7 +81,7 @@ def generate(
     Example: mcc generate course --set topic="Photosynthesis" --set grade=8 --out course.md --out course.json
     """
     if (named is None) == (document is None):
-        fail("Name either a blueprint, or a document that is there with --document.", USAGE)
+        fail("Name either a blueprint, or an existing document with --document.", USAGE)
     if node and document is None:
         fail("--node names a node of a document: --document is missing.", USAGE)
     files = _output_files(out or (), placing.detach)
@@ -132,13 +132,13 @@ class GenerationSource:
         from mcc.documents.reading import BlueprintError
 
         try:
-            found = replace(self, blueprint=load_blueprint(Path(str(self.named))))
+            loaded = replace(self, blueprint=load_blueprint(Path(str(self.named))))
         except BlueprintError as error:
             say(str(error))
             raise typer.Exit(USAGE) from None
-        assert found.blueprint is not None
-        _metadata(found.blueprint.spec, self.sets)
-        return found
+        assert loaded.blueprint is not None
+        _metadata(loaded.blueprint.spec, self.sets)
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _failure_policy(text: str | None) -> object:
 def _output_files(out: Sequence[Path], detach: bool) -> dict[Path, str]:
     """The files to write, with the format of each. Exits where one cannot be written."""
     if out and detach:
-        fail("--out writes what has come of it, so it does not go with --detach: mcc documents export does it.", USAGE)
+        fail("--out writes the result, so it does not go with --detach: mcc documents export does it.", USAGE)
     for file in out:
         if file.suffix.lower() not in FORMATS:
             fail(f"--out: {file} ends in none of {', '.join(FORMATS)}.", USAGE)

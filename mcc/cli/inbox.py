@@ -57,12 +57,15 @@ def inbox(
         if not call.printed(item):
             _show(item, whole_of(call.client, item))
         return
-    found = list(_items(call, wanted))
-    if call.printed({"items": found}):
+    items = list(_items(call, wanted))
+    if call.printed({"items": items}):
         return
     from mcc.view.inbox import in_brief
 
-    rows = [(one.id, one.kind, one.status, clock(one.requested_at), one.order_id, in_brief(one)) for one in found]
+    rows = [
+        (listed.id, listed.kind, listed.status, clock(listed.requested_at), listed.order_id, in_brief(listed))
+        for listed in items
+    ]
     print_table(("ID", "KIND", "STATUS", "ASKED", "ORDER", "WHAT"), rows, empty="Nothing waits for you.")
 
 
@@ -114,12 +117,14 @@ def list_grants(call: ServiceCall) -> None:
 
     Example: mcc grants list
     """
-    found = list(_grants(call))
-    if call.printed({"items": found}):
+    listed = list(_grants(call))
+    if call.printed({"items": listed}):
         return
     from mcc.view.inbox import rule_in_words
 
-    rows = [(one.id, one.scope, one.workspace or one.scope_id, rule_in_words(one), one.by) for one in found]
+    rows = [
+        (grant.id, grant.scope, grant.workspace or grant.scope_id, rule_in_words(grant), grant.by) for grant in listed
+    ]
     columns = ("ID", "FOR", "WHICH", "RULE", "BY")
     print_table(columns, rows, empty="No approval stands.", characters=RULE_CHARACTERS)
 
@@ -134,14 +139,14 @@ def revoke(call: ServiceCall, grant_id: GrantId) -> None:
     Example: mcc grants revoke 0190c9a2-0000-7000-8000-000000000000
     """
     part = _id_part(grant_id)
-    found = [one for one in _grants(call) if _matches(part, one.id)]
-    if not found:
+    grants = [grant for grant in _grants(call) if _matches(part, grant.id)]
+    if not grants:
         fail(f"{grant_id} names no grant: mcc grants list prints them.")
-    if len(found) > 1 and part != LAST:
-        fail(f"{grant_id} names {len(found)} grants: give a longer part.", USAGE)
-    call.client.grants.revoke(found[0].id)
-    if not call.printed(found[0]):
-        say(f"revoked: {found[0].id}")
+    if len(grants) > 1 and part != LAST:
+        fail(f"{grant_id} names {len(grants)} grants: give a longer part.", USAGE)
+    call.client.grants.revoke(grants[0].id)
+    if not call.printed(grants[0]):
+        say(f"revoked: {grants[0].id}")
 
 
 def _grants(call: ServiceCall) -> "Iterator[Grant]":
@@ -193,13 +198,13 @@ def _decidable(call: ServiceCall, named: str) -> "AnyItem":
 def _find_item(call: ServiceCall, named: str, status: str | None, *kinds: str) -> "AnyItem":
     """The item that `named` means; where it means several, only those of `kinds` count, if there are any."""
     part = _id_part(named)
-    items = [one for one in _items(call, status) if _matches(part, one.id, one.order_id)]
-    found = [one for one in items if one.kind in kinds] or items
-    if not found:
+    items = [item for item in _items(call, status) if _matches(part, item.id, item.order_id)]
+    fitting = [item for item in items if item.kind in kinds] or items
+    if not fitting:
         fail("Nothing of this name waits for a decision: mcc inbox lists what does.")
-    if len(found) > 1 and part != LAST:
-        fail(f"{named} names {len(found)} items: give the id of one, as mcc inbox prints them.", USAGE)
-    return found[0]
+    if len(fitting) > 1 and part != LAST:
+        fail(f"{named} names {len(fitting)} items: give the id of one, as mcc inbox prints them.", USAGE)
+    return fitting[0]
 
 
 def _id_part(named: str) -> str:
@@ -248,8 +253,8 @@ class Prompt:
         from mcc.view.prompting import ask, read_line
 
         try:
-            read, whole = self._read or read_line, partial(whole_of, self._client, item)
-            match ask(item, lambda: self._pending(item.id) is None, read, whole):
+            read, read_whole = self._read or read_line, partial(whole_of, self._client, item)
+            match ask(item, lambda: self._pending(item.id) is None, read, read_whole):
                 case NewDecision(decision="approve", remember=remember):
                     self._client.inbox.approve(item.id, remember=remember)
                 case NewDecision(note=note):

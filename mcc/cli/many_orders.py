@@ -137,12 +137,13 @@ class Submission:
                 lines = self._without_refused(lines, refusal)
                 continue
             except Refused as refusal:
+                # Only a full queue passes by itself; halves fit sooner than the whole group does.
                 if refusal.status != 429:
                     raise
                 lines = self._in_halves(lines, refusal)
                 continue
-            for line, one in zip(lines, placed, strict=True):
-                self._tally.accept(line, one)
+            for line, order in zip(lines, placed, strict=True):
+                self._tally.accept(line, order)
             return
 
     def _in_halves(self, lines: Sequence[OrderLine], refusal: Exception) -> Sequence[OrderLine]:
@@ -156,7 +157,8 @@ class Submission:
 
     def _without_refused(self, lines: Sequence[OrderLine], refusal: "Invalid") -> Sequence[OrderLine]:
         """The lines to send again: those that the refusal does not name, or whose workspace is allowed now."""
-        problems = {one["index"]: one for one in refusal.errors if isinstance(one.get("index"), int)}
+        problems = {error["index"]: error for error in refusal.errors if isinstance(error.get("index"), int)}
+        # A refusal that names no line is about one of them all the same: halving finds it.
         if not problems and len(lines) > 1:
             return self._in_halves(lines, refusal)
         if not problems:

@@ -28,20 +28,20 @@ def list_notes(call: ServiceCall, kind: AnyKind = None, project: Project = None)
 
     Example: mcc notes list --kind memory
     """
-    found = [one for one in call.client.notes.list(kind=kind) if one.project.startswith(project or "")]
-    if call.printed({"items": found}):
+    notes = [note for note in call.client.notes.list(kind=kind) if note.project.startswith(project or "")]
+    if call.printed({"items": notes}):
         return
     rows = [
         (
-            one.kind,
-            one.name,
-            one.title or brief(one.text, 120),
-            one.agent,
-            clock(one.verified_at),
-            one.workspace or "(session)",
-            one.project[:12],
+            note.kind,
+            note.name,
+            note.title or brief(note.text, 120),
+            note.agent,
+            clock(note.verified_at),
+            note.workspace or "(session)",
+            note.project[:12],
         )
-        for one in found
+        for note in notes
     ]
     print_table(("KIND", "NAME", "SAYS", "BY", "VERIFIED", "WORKSPACE", "PROJECT"), rows, empty="No notes yet.")
 
@@ -60,8 +60,15 @@ def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project 
     if call.printed({"items": versions}):
         return
     rows = [
-        (one.version, clock(one.written_at), one.agent or one.principal, one.order_id, one.seq, one.status)
-        for one in versions
+        (
+            version.version,
+            clock(version.written_at),
+            version.agent or version.principal,
+            version.order_id,
+            version.seq,
+            version.status,
+        )
+        for version in versions
     ]
     print_table(("VERSION", "WRITTEN", "BY", "ORDER", "ENTRY", "STATUS"), rows, empty="")
     say(f"\n{note.title}\n{note.text}".strip())

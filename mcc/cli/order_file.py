@@ -81,7 +81,7 @@ class OrderFile:
             plain = text.decode("utf-8-sig")
             if (unclear := unclear_json(plain)) is not None:
                 raise unclear
-            given = json.loads(plain)
+            written = json.loads(plain)
         except json.JSONDecodeError as error:
             why = f"{error.msg} at character {error.pos + 1}"
             return OrderLine(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")
@@ -91,9 +91,9 @@ class OrderFile:
             return OrderLine(number, {}, str(error))
         except RecursionError:
             return OrderLine(number, {}, f"it is nested too deeply; write one order a line, such as {EXAMPLE}")
-        if not isinstance(given, dict):
+        if not isinstance(written, dict):
             return OrderLine(number, {}, f"it is JSON, but no object; write one order a line, such as {EXAMPLE}")
-        fields = self._with_defaults(given)
+        fields = self._with_defaults(written)
         try:
             OrderOfBatch.model_validate(fields)
         except ValidationError as error:

@@ -232,11 +232,15 @@ def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
 
     if agent is None:
         return None
-    found = by_name(client.orders.record(order_id))
-    if agent not in found:
-        at_work = [name for name, one in found.items() if one.status in (RecordStatus.RUNNING, RecordStatus.WAITING)]
+    records = by_name(client.orders.record(order_id))
+    if agent not in records:
+        at_work = [
+            name
+            for name, agent_record in records.items()
+            if agent_record.status in (RecordStatus.RUNNING, RecordStatus.WAITING)
+        ]
         fail(f"no agent of this order is called {agent!r}; at work are: {', '.join(at_work) or 'none'}.", USAGE)
-    return found[agent].id
+    return records[agent].id
 
 
 def _print_control(call: ServiceCall, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:

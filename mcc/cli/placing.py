@@ -121,7 +121,7 @@ def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Se
     try:
         return request.place(client)
     except Invalid as refusal:
-        outside = [one for one in refusal.errors if one.get("field") == "workspace"]
+        outside = [error for error in refusal.errors if error.get("field") == "workspace"]
         if not outside or is_git_address(new.workspace or ""):
             raise
         # Without a workspace, `mcc generate` has used the current directory.

@@ -58,7 +58,7 @@ class TurnOptions:
             "metadata": metadata_in(self.metadata or []),
             "controls": names_in(self.control),
             "result_schema": object_in(self.schema, "--schema"),
-            "rules": [{"cel": one} for one in self.rule or []] or None,
+            "rules": [{"cel": rule} for rule in self.rule or []] or None,
             "not_before": time_in(self.not_before),
         }
 

@@ -49,6 +49,7 @@ def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool =
     if lasting and isinstance(presence, Presence) and presence.purpose == "run":
         say("Another mcc run is at work on this data directory: waiting for its end (with mcc up, several go at once).")
         await_end(settings.data_dir)
+        # Once more, as another such run may have begun meanwhile.
         return find_server(settings, url, lasting=True)
     return ServiceAddress(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
 
@@ -259,15 +260,16 @@ def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tu
         fail(
             f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
-    found = find(part, 6)
-    if len(found) == 1:
-        return found[0][0]
-    if not found:
+    # One more than are shown, to know whether there are more.
+    candidates = find(part, 6)
+    if len(candidates) == 1:
+        return candidates[0][0]
+    if not candidates:
         fail(f"No {what}'s id begins or ends with {part}.")
     say(f"mcc: {part} begins or ends the ids of several {what}s:")
-    for id, words in found[:5]:
+    for id, words in candidates[:5]:
         say(f"  {id}  {words}")
-    if len(found) > 5:
+    if len(candidates) > 5:
         say("  …")
     raise typer.Exit(USAGE)
 

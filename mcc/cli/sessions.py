@@ -23,7 +23,7 @@ def list_sessions(
     page = query.reader.sessions.list(limit=limit, cursor=cursor)
     if query.printed(page):
         return
-    rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
+    rows = [(session.id, clock(session.created_at), session.turns, session.title) for session in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
 
 
@@ -45,13 +45,13 @@ def show(
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
     rows = [
         (
-            one.session_seq,
-            one.id,
-            f"{one.status}, rolled back" if one.left_out else one.status,
-            clock(one.created_at),
-            one.prompt[:200],
+            order.session_seq,
+            order.id,
+            f"{order.status}, rolled back" if order.left_out else order.status,
+            clock(order.created_at),
+            order.prompt[:200],
         )
-        for one in session.orders
+        for order in session.orders
     ]
     print_table(("TURN", "ORDER", "STATUS", "CREATED", "PROMPT"), rows, empty="No turn yet.")
 

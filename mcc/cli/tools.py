@@ -27,13 +27,16 @@ def list_tools(call: ServiceCall) -> None:
 
     Example: mcc tools list
     """
-    found = call.client.tools.list()
-    if call.printed({"items": found}):
+    tools = call.client.tools.list()
+    if call.printed({"items": tools}):
         return
     columns = ("NAME", "STATE", "EFFECTS", "TOKENS", "DRONES", "FROM", "DESCRIPTION")
-    rows = [(one, (one.effects or "", one.tokens, ",".join(one.drones), _from(one), one.description)) for one in found]
+    rows = [
+        (tool, (tool.effects or "", tool.tokens, ",".join(tool.drones), _from(tool), tool.description))
+        for tool in tools
+    ]
     print_offers(columns, rows, empty="No tool: is there a drone?")
-    for line in _servers(found):
+    for line in _servers(tools):
         print(clean(line))
 
 
@@ -53,18 +56,18 @@ def test(
 
     Example: mcc tools test tracker search_issues '{"query": "rounding"}'
     """
-    given = _object(arguments)
+    values = _object(arguments)
     if tool is None:
         say("A drone asks the server what it offers.")
-    found = call.client.tools.test(server, tool, given)
-    if not call.printed(found):
-        if found.problem is not None:
-            fail(found.problem, FAILED)
-        pairs = [("server", server), ("drone", found.drone), ("protocol", found.revision or "?")]
-        print_pairs([*pairs, ("tools", str(found.tools)), ("tokens", f"{found.tokens:,}")])
-        if found.content is not None:
-            print(f"\n{clean(found.content)}")
-    if found.problem is not None or found.is_error:
+    answer = call.client.tools.test(server, tool, values)
+    if not call.printed(answer):
+        if answer.problem is not None:
+            fail(answer.problem, FAILED)
+        pairs = [("server", server), ("drone", answer.drone), ("protocol", answer.revision or "?")]
+        print_pairs([*pairs, ("tools", str(answer.tools)), ("tokens", f"{answer.tokens:,}")])
+        if answer.content is not None:
+            print(f"\n{clean(answer.content)}")
+    if answer.problem is not None or answer.is_error:
         raise typer.Exit(FAILED)
 
 
@@ -80,21 +83,25 @@ def approve(
 
     Example: mcc tools approve tracker create_issue
     """
-    found = call.client.tools.approve(server, tool)
-    if not call.printed(found):
-        say(f"approved: {', '.join(found.tools)}" if found.tools else "nothing had changed: all of it counted already")
+    approved = call.client.tools.approve(server, tool)
+    if not call.printed(approved):
+        say(
+            f"approved: {', '.join(approved.tools)}"
+            if approved.tools
+            else "nothing had changed: everything was approved already"
+        )
 
 
 def _object(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except ValueError as error:
         fail(f'the arguments are no JSON: {error}. Write an object, such as \'{{"query": "x"}}\'.', USAGE)
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         fail('the arguments must be a JSON object, such as \'{"query": "x"}\'.', USAGE)
-    return found
+    return values
 
 
 def _from(one: "Offer") -> str:
@@ -111,9 +118,9 @@ def _servers(found: Sequence["Offer"]) -> Sequence[str]:
 
 
 def _cost(server: str, tools: Sequence["Offer"]) -> str:
-    shown = sum(one.tokens for one in tools if one.state == "usable")
-    later = sum(one.tokens for one in tools if one.state == "deferred")
-    off = sum(one.state in ("changed", "broken") for one in tools)
+    shown = sum(tool.tokens for tool in tools if tool.state == "usable")
+    later = sum(tool.tokens for tool in tools if tool.state == "deferred")
+    off = sum(tool.state in ("changed", "broken") for tool in tools)
     parts = [f"{shown:,} tokens with every question"]
     if later:
         parts.append(f"{later:,} behind tool_search")

@@ -69,14 +69,14 @@ def _local_url(data_dir: Path) -> str:
     from mcc.local.presence import Presence, find_family
 
     try:
-        found = find_family(data_dir)
+        family = find_family(data_dir)
     except UnusableDirectory as problem:
         raise Unreachable(str(problem)) from problem
-    if not isinstance(found, Presence):
+    if not isinstance(family, Presence):
         raise Unreachable(
             "No control service is known here: start one with `mcc up`, or name one with MCC_URL or --url."
         )
-    return found.url
+    return family.url
 
 
 def _token_in(file: Path) -> str:

@@ -101,6 +101,7 @@ def retry_wait(attempt: int, retry_after: str | None) -> float:
     """Seconds before the next try: the Retry-After of the answer (at most 60), else exponential backoff with jitter."""
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), 60.0)
+    # With jitter: what refused one client refuses many, and they must not come back together.
     return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
 
 
@@ -129,11 +130,11 @@ def _order_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
     from mcc.contracts.limits import Limits
 
-    given = {name: value for name, value in fields.items() if value is not None}
-    if isinstance(limits := given.get("limits"), Limits):
+    stated = {name: value for name, value in fields.items() if value is not None}
+    if isinstance(limits := stated.get("limits"), Limits):
         # Unset limits are left to the service: their defaults depend on the kind of the order.
-        given["limits"] = limits.model_dump(exclude_unset=True)
-    return given | {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
+        stated["limits"] = limits.model_dump(exclude_unset=True)
+    return stated | {name: str(value) for name, value in stated.items() if isinstance(value, PurePath)}
 
 
 def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrder, ...]]":
@@ -141,7 +142,7 @@ def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrde
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import finite_json
 
-    batch = [{"idempotency_key": fresh_id(), **_order_fields(one)} for one in orders]
+    batch = [{"idempotency_key": fresh_id(), **_order_fields(order)} for order in orders]
     return Call(
         "POST",
         "/orders:batch",

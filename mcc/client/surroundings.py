@@ -42,6 +42,7 @@ class Surroundings:
         import certifi
 
         trusted = ssl.create_default_context()
+        # Besides those of the system, which a slim container may lack.
         trusted.load_verify_locations(certifi.where())
         return trusted
 
@@ -68,14 +69,14 @@ def surroundings_of(url: str, environ: Mapping[str, str] | None = None) -> Surro
         return Surroundings()
     from mcc.settings import FOREIGN_PROXIES, ambient
 
-    found = ambient(environ)
-    certificates = found.get("SSL_CERT_FILE", ""), found.get("SSL_CERT_DIR", "")
+    environment = ambient(environ)
+    certificates = environment.get("SSL_CERT_FILE", ""), environment.get("SSL_CERT_DIR", "")
     if is_loopback(parts.hostname or ""):
         return Surroundings(certificates=certificates)
-    proxy = found.get("MCC_PROXY")
+    proxy = environment.get("MCC_PROXY")
     if proxy and (problem := _no_proxy(proxy)):
         raise Unreachable(f"MCC_PROXY: {problem}.")
-    unused = next((name for name in FOREIGN_PROXIES if name in found), "")
+    unused = next((name for name in FOREIGN_PROXIES if name in environment), "")
     return Surroundings(proxy, certificates, "" if proxy else unused)
 
 

@@ -103,6 +103,7 @@ class Position:
             return GenerationProgress.model_validate(json.loads(event.data)) if self._deltas else None
         if event.id is None or int(event.id) <= self.seq:
             return None
+        # A gap is never passed on: whoever follows a journal relies on having every entry.
         if int(event.id) != self.seq + 1:
             raise LostEntry(f"entry {self.seq + 1} is missing before {event.id}")
         from mcc.contracts.entry import Entry
@@ -126,4 +127,5 @@ class Position:
         if given_up and problem is not None:
             raise problem
         wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
+        # With jitter: when a service restarts, all of its watchers lose their streams at the same moment.
         return wait * random.uniform(0.5, 1.0)

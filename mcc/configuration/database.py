@@ -27,7 +27,7 @@ def with_hosts_in_query(url: str) -> str:
     login, at, hosts = authority.rpartition("@")
     if not separator or "," not in hosts:
         return url
-    places = [_host_and_port(one) for one in hosts.split(",")]
+    places = [_host_and_port(address) for address in hosts.split(",")]
     listed = f"host={quote(','.join(host for host, _ in places), safe=',:')}"
     if any(port for _, port in places):
         listed += f"&port={','.join(port for _, port in places)}"
@@ -58,7 +58,7 @@ class UnreadableOptions(ValueError):
 def settings_in(options: str) -> Mapping[str, str]:
     """The settings in libpq's `options` (`-c NAME=VALUE`, `-cNAME=VALUE`, `--NAME=VALUE`), where a backslash keeps the
     character after it. Raises `UnreadableOptions`."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     words = _words(options)
     for word in words:
         setting = next(words, "") if word == "-c" else word[2:] if word.startswith(("-c", "--")) else ""
@@ -68,19 +68,19 @@ def settings_in(options: str) -> Mapping[str, str]:
                 "the options of the database address can hold only settings (-c NAME=VALUE) where a connection pooler "
                 f"is in between, and not {word!r}"
             )
-        found[name.replace("-", "_")] = value
-    return found
+        settings[name.replace("-", "_")] = value
+    return settings
 
 
 def _words(options: str) -> Iterator[str]:
-    word, given, kept = "", False, False
+    word, begun, kept = "", False, False
     for character in options:
         if kept or not (character.isspace() or character == "\\"):
-            word, given, kept = word + character, True, False
+            word, begun, kept = word + character, True, False
         elif character == "\\":
             kept = True
-        elif given:
+        elif begun:
             yield word
-            word, given = "", False
-    if given:
+            word, begun = "", False
+    if begun:
         yield word

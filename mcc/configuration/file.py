@@ -107,17 +107,17 @@ def line_of(text: str, keys: Sequence[str]) -> int | None:
     Looks only at how lines begin, so it may mistake a line of a multi-line string for a setting.
     """
     table: tuple[str, ...] = ()
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if stripped.startswith("["):
-            table = there = _dotted(stripped.strip("[").partition("]")[0])
+            table = location = _dotted(stripped.strip("[").partition("]")[0])
         else:
-            there = (*table, *_dotted(stripped.partition("=")[0]))
-        alike = min(len(there), len(keys))
-        if alike and there[:alike] == tuple(keys[:alike]):
-            found.setdefault(alike, number)
-    return found[max(found)] if found else None
+            location = (*table, *_dotted(stripped.partition("=")[0]))
+        alike = min(len(location), len(keys))
+        if alike and location[:alike] == tuple(keys[:alike]):
+            numbers.setdefault(alike, number)
+    return numbers[max(numbers)] if numbers else None
 
 
 def _dotted(name: str) -> tuple[str, ...]:
@@ -139,18 +139,19 @@ def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -
     Raises `ConfigProblem`.
     """
     places = [place for place in _places(environ, directory, data_dir) if os.path.lexists(place)]
-    own, ignored = _first(places, named=bool(environ.get(NAMED_BY)))
-    tables = _read(own) if own else {}
+    own_file, ignored = _first(places, named=bool(environ.get(NAMED_BY)))
+    tables = _read(own_file) if own_file else {}
     overlay = directory / (environ.get(OVERLAY_NAMED_BY) or NAME)
+    # In the user's own directory, the same file is found in both ways; it needs no trust there.
     if not os.path.lexists(overlay) or any(_same(overlay, place) for place in places):
-        return Configuration(own, None, ignored, tables)
+        return Configuration(own_file, None, ignored, tables)
     trusted, content, why = _trusted(overlay, TrustStore.within(config_home(environ)))
     if trusted is None:
-        return Configuration(own, None, (*ignored, f"{overlay.absolute()} ({why})"), tables)
+        return Configuration(own_file, None, (*ignored, f"{overlay.absolute()} ({why})"), tables)
     tables, left = laid_over(tables, parsed(trusted, content))
     if left:
         ignored = (*ignored, f"of {trusted} {', '.join(left)} (only your own mcc.toml may set this)")
-    return Configuration(own, trusted, ignored, tables)
+    return Configuration(own_file, trusted, ignored, tables)
 
 
 def key_of(file: Path) -> Path:
@@ -196,27 +197,29 @@ def _places(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Iter
 
 def _first(places: Iterable[Path], *, named: bool) -> tuple[Path | None, tuple[str, ...]]:
     """The first of these files that counts, and why the others do not. `named`: the user named the first explicitly."""
-    own: Path | None = None
+    chosen: Path | None = None
     ignored: list[str] = []
     for place in places:
-        if own is None:
+        if chosen is None:
+            # Naming a file is a decision; one that merely lies where it is looked for may have been put there by
+            # others.
             why = "" if named else _distrust(place)
-            own = place if not why else None
+            chosen = place if not why else None
         else:
-            why = "" if _same(own, place) else f"{own} comes first"
+            why = "" if _same(chosen, place) else f"{chosen} comes first"
         ignored += [f"{place} ({why})"] if why else []
-    return own, tuple(ignored)
+    return chosen, tuple(ignored)
 
 
 def _distrust(place: Path) -> str:
     """Why a file that the user did not name explicitly could be someone else's; empty when it could not."""
     try:
-        found = place.stat()
+        status = place.stat()
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to another user; {NAMED_BY} makes it count"
-    return f"everybody can write it: chmod o-w {place}" if found.st_mode & stat.S_IWOTH else ""
+    return f"everybody can write it: chmod o-w {place}" if status.st_mode & stat.S_IWOTH else ""
 
 
 def _read(file: Path) -> Tables:
@@ -242,6 +245,7 @@ def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
     path = key_of(file)
     ask = f"mcc config trust {shlex.quote(str(path))}"
     try:
+        # A file that was never trusted is not even read: it may be anything that a checkout brings along.
         known = store.digests(KIND).get(str(path))
         content = content_of(file) if known else b""
     except (TrustProblem, ConfigProblem) as problem:
@@ -272,7 +276,9 @@ def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
     A trusted file cannot change the provider of a model for which `own` sets any key beyond `MODEL_KEYS`: an address or
     API key that the user chose for one provider would go to another. Nor can it make a model a scripted one.
     """
-    whole = {name: {**own.get(name, {}), **table} for name, table in _tables(trusted).items() if name in TRUSTED_TABLES}
+    tables = {
+        name: {**own.get(name, {}), **table} for name, table in _tables(trusted).items() if name in TRUSTED_TABLES
+    }
     models = dict(own.get("models", {}))
     refused: list[str] = []
     for alias, wished in _tables(_tables(trusted).get("models", {})).items():
@@ -289,7 +295,7 @@ def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
         if allowed:
             models[alias] = {**known, **allowed}
     with_models = {"models": models} if models else {}
-    return {**own, **whole, **with_models}, _shortened([*_refused_tables(trusted), *refused])
+    return {**own, **tables, **with_models}, _shortened([*_refused_tables(trusted), *refused])
 
 
 def _changes_provider(known: Mapping[str, Any], key: str, value: object) -> bool:

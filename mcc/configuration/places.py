@@ -75,11 +75,11 @@ def paths_in(text: str) -> tuple[str, ...]:
     """Parse paths separated by commas or `os.pathsep`, or a JSON array of paths (for names with such characters)."""
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            paths = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, list) and all(isinstance(path, str) for path in found):
-            return tuple(found)
+            paths = None
+        if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
+            return tuple(paths)
     return tuple(part.strip() for part in text.replace(os.pathsep, ",").split(",") if part.strip())
 
 
@@ -105,7 +105,9 @@ def read_private(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """
     directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # Whoever can write the directory can put another file in its place, whatever the file's own rights are.
         refuse_others(os.fstat(directory), file.parent)
+        # Checked on what was opened, not by name: the name may lead to another file a moment later.
         with open(_opened(directory, file), "rb") as stream:
             refuse_others(os.fstat(stream.fileno()), file)
             content = stream.read(most_bytes + 1)

@@ -135,16 +135,16 @@ ALWAYS = frozenset({".git", *(one.name for one in TABLE if one.program == _MCC)}
 def problem_of(glob: str) -> str | None:
     """Why this glob takes no name out of protection, as a sentence; None where it may take out some."""
     parts = [part for part in glob.casefold().split("/") if part]
-    if (own := next((part for part in parts if part in ALWAYS), None)) is not None:
-        return f"{glob!r} cannot be unprotected: nobody takes {own} out, nor any other git directory or file of MCC"
+    if (always := next((part for part in parts if part in ALWAYS), None)) is not None:
+        return f"{glob!r} cannot be unprotected: nobody takes {always} out, nor any other git directory or file of MCC"
     if not parts:
         return f"{glob!r} names nothing"
-    whole = {one.name.casefold() for one in TABLE}
-    if (above := next((part for part in parts[:-1] if part in whole), None)) is not None:
+    names = {protected.name.casefold() for protected in TABLE}
+    if (above := next((part for part in parts[:-1] if part in names), None)) is not None:
         return f"{glob!r} lies below {above}, which is protected as a whole: write {'/'.join(_up_to(parts, above))!r}"
     if _may_name(parts[-1]):
         return None
-    meant = did_you_mean(parts[-1], whole)
+    meant = did_you_mean(parts[-1], names)
     return (
         f"{glob!r} names nothing that is protected{meant}. To take out all that lies in a directory, write "
         f"{glob.rstrip('/') + '/**'!r}"

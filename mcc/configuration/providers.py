@@ -207,11 +207,11 @@ def refusal(key_name: str, base_url: str, beside: str | None) -> str | None:
     `beside` is the address that the environment sets together with the key (`address_variable`). A variable that
     belongs to no known provider may be sent anywhere, because the operator named it for that very address.
     """
-    hosts, there = HOSTS.get(key_name), _peer(base_url)
-    if hosts is None or _is_one_of(there.host, hosts) or (there.host and beside and there == _peer(beside)):
+    hosts, peer = HOSTS.get(key_name), _peer(base_url)
+    if hosts is None or _is_one_of(peer.host, hosts) or (peer.host and beside and peer == _peer(beside)):
         return None
     return (
-        f"the key in {key_name} is for {hosts[0]} and is not sent to {there.host or base_url!r}; name the variable of "
+        f"the key in {key_name} is for {hosts[0]} and is not sent to {peer.host or base_url!r}; name the variable of "
         f"that server's key in api_key_env, or set {address_variable(key_name)} in the environment to that address, "
         "or write send_key_to_other_host = true into its table [models.…] of your own mcc.toml"
     )

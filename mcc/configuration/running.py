@@ -54,10 +54,12 @@ def find_family(data_dir: Path) -> Presence | Held:
     except OSError:
         return Held.NOBODY
     try:
+        # A lock ends with its process, however that ends: a file alone would tell of a family that was killed.
         if lock(descriptor, fcntl.LOCK_SH):
             return Held.NOBODY
     finally:
         os.close(descriptor)
+    # The lock is taken first and the address published last, so locked without an address means starting.
     return published(data_dir) or Held.STARTING
 
 
@@ -103,8 +105,8 @@ class AddedRoots:
         The paths were free of symlinks when they were added.
         """
         try:
-            found = self._file.stat()
-            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = self._file.stat()
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
             if self._known is None or self._known[0] != version:
                 self._known = version, tuple(_paths(read_private(self._file, MOST_BYTES_OF_ROOTS)))
             return self._known[1]
@@ -117,6 +119,7 @@ class AddedRoots:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._file, flags, 0o600)
         try:
+            # One write with O_APPEND: lines of several processes do not mix, without a lock.
             os.write(descriptor, json.dumps(str(directory)).encode() + b"\n")
         finally:
             os.close(descriptor)

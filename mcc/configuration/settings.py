@@ -260,7 +260,7 @@ class SharedSettings(BaseModel):
         try:
             family = find_family(absolute(data_dir))
         except NotPrivate as problem:
-            raise BadSettings(f"What is said of a service here is not believed: {problem}") from problem
+            raise BadSettings(f"The description of a service here is not trusted: {problem}") from problem
         return family.settings if isinstance(family, Presence) else {}
 
     @classmethod
@@ -317,8 +317,8 @@ class SharedSettings(BaseModel):
     def _sentence(
         cls, error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], files: Configuration
     ) -> str:
-        found = error.errors(include_url=False, include_input=False)
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+        errors = error.errors(include_url=False, include_input=False)
+        first = next((candidate for candidate in errors if candidate["type"] == "extra_forbidden"), errors[0])
         message = f"{first['msg'].removeprefix('Value error, ')}."
         if not first["loc"]:
             return message
@@ -330,7 +330,7 @@ class SharedSettings(BaseModel):
         if first["type"] == "extra_forbidden":
             message = f"there is no such key{did_you_mean(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         environ = without_service_links(environ, PREFIX)
-        variable = next((one for one in cls.variables(name) if environ.get(one)), None)
+        variable = next((candidate for candidate in cls.variables(name) if environ.get(candidate)), None)
         where = place if name in given else variable or f"{files.place_of(*keys)}: {place}"
         return f"{where}: {message.removesuffix('.') if message.endswith('?.') else message}"
 
@@ -345,11 +345,11 @@ class SharedSettings(BaseModel):
     def _keys(cls, place: Iterable[str | int]) -> Iterable[str]:
         """The keys allowed in the table at this error location, by the JSON schema."""
         schema = cls.model_json_schema()
-        there: Mapping[str, Any] = schema
+        inner: Mapping[str, Any] = schema
         for part in place:
-            others = (*there.get("patternProperties", {}).values(), there.get("additionalProperties") or {})
-            inside = there.get("properties", {}).get(part, others[0])
+            others = (*inner.get("patternProperties", {}).values(), inner.get("additionalProperties") or {})
+            inside = inner.get("properties", {}).get(part, others[0])
             either = [*inside.get("anyOf", ()), inside]
-            names = (one["$ref"].rpartition("/")[2] for one in either if "$ref" in one)
-            there = next((schema["$defs"][name] for name in names), inside)
-        return tuple(there.get("properties", ()))
+            names = (choice["$ref"].rpartition("/")[2] for choice in either if "$ref" in choice)
+            inner = next((schema["$defs"][name] for name in names), inside)
+        return tuple(inner.get("properties", ()))

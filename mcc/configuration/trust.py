@@ -71,6 +71,8 @@ class TrustStore:
             make_private_directory(self.file.parent)
             directory = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
+                # The directory is locked, since the file itself is replaced: a lock on the old one would keep nobody
+                # out.
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 refuse_others(os.fstat(directory), self.file.parent)
                 trusted = self._read()

@@ -38,7 +38,7 @@ class GitAddress:
 def git_address(text: str, *, pattern: bool = False) -> GitAddress:
     """Parse a git address; with `pattern`, a segment may be `*`. Raises `AddressRefused`."""
     if len(text) > _MOST or not text.isascii():
-        raise AddressRefused("A git address is plain ASCII, and not as long as this.")
+        raise AddressRefused("A git address is plain ASCII, and shorter than this.")
     if not text.startswith("https://"):
         raise AddressRefused("Only https:// is a git address here: no ssh, git, file, http or ext.")
     url = url_of(text)

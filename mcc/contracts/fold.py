@@ -130,7 +130,9 @@ class Fold:
             case ModelStarted():
                 self._node(entry).asked_at = entry.at
             case ModelReplied():
-                self._reply(entry, fact)
+                node = self._node(entry)
+                self._count_usage(entry, node)
+                node.steps.append(NumberedFact(entry.seq, fact, entry.at, started_at=node.asked_at))
             case ToolStarted():
                 self._node(entry).calls[fact.call_id] = (fact, entry.at)
             case ToolFinished():
@@ -188,11 +190,6 @@ class Fold:
         elif node is not None:
             node.paused = fact.paused(node.paused)
             node.metadata = merged(node.metadata, fact.metadata or {})
-
-    def _reply(self, entry: Entry, fact: ModelReplied) -> None:
-        node = self._node(entry)
-        self._count_usage(entry, node)
-        node.steps.append(NumberedFact(entry.seq, fact, entry.at, started_at=node.asked_at))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)

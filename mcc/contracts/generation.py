@@ -73,11 +73,11 @@ def generation_limits(limits: object, generation: object) -> object:
 
     `limits` that are no object come back unchanged, for validation to refuse.
     """
-    given = limits.model_dump(exclude_unset=True) if isinstance(limits, Closed) else limits or {}
-    if not isinstance(given, Mapping):
+    stated = limits.model_dump(exclude_unset=True) if isinstance(limits, Closed) else limits or {}
+    if not isinstance(stated, Mapping):
         return limits
     requested = generation.concurrency if isinstance(generation, Generation) else None
     if isinstance(generation, Mapping):
         requested = generation.get("concurrency")
     concurrency = requested if isinstance(requested, int) and requested >= 1 else CONCURRENCY
-    return {**LIMITS, "concurrency": concurrency, **given}
+    return {**LIMITS, "concurrency": concurrency, **stated}

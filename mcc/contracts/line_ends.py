@@ -40,7 +40,7 @@ def _body(lines: Sequence[str], at: int) -> tuple[Sequence[int], int | None]:
 
     They are counted as the heads of the hunks say, since a line of a file can look like a head.
     """
-    found: list[int] = []
+    body: list[int] = []
     while at < len(lines) and (left := _counts(lines[at])) is not None:
         at += 1
         while left != [0, 0]:
@@ -49,10 +49,10 @@ def _body(lines: Sequence[str], at: int) -> tuple[Sequence[int], int | None]:
                 return (), None
             if sign != "\\":
                 left = [left[0] - (sign != "+"), left[1] - (sign != "-")]
-                found.append(at)
+                body.append(at)
             at += 1
         at += lines[at : at + 1] != [] and lines[at].startswith("\\")
-    return found, at
+    return body, at
 
 
 def _counts(line: str) -> list[int] | None:
@@ -61,6 +61,6 @@ def _counts(line: str) -> list[int] | None:
     if len(words) < 4 or words[0] != "@@" or words[1][:1] != "-" or words[2][:1] != "+":
         return None
     counts = [word.partition(",")[2] or "1" for word in words[1:3]]
-    if not all(one.isascii() and one.isdecimal() and len(one) < 10 for one in counts):
+    if not all(count.isascii() and count.isdecimal() and len(count) < 10 for count in counts):
         return None
-    return [int(one) for one in counts]
+    return [int(count) for count in counts]

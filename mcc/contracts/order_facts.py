@@ -46,14 +46,14 @@ class OrderQueued(Fact):
         forked: Forked | None = None,
     ) -> "OrderQueued":
         """The fact for `order`, with the order's value for every field of the same name."""
-        given: dict[str, Any] = {
+        stated: dict[str, Any] = {
             "session_id": session_id,
             "session_seq": session_seq,
             "retry_of": retry_of,
             "forked": forked,
         }
-        copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in given}
-        return OrderQueued(**copied, **given)
+        copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in stated}
+        return OrderQueued(**copied, **stated)
 
 
 class OrderClaimed(Fact):

@@ -24,7 +24,7 @@ def well_formed(made: bytes) -> bytes:
     """JSON of the same length with U+FFFD for each escape of a surrogate that is no half of a pair."""
     if b"\\ud" not in made and b"\\uD" not in made:
         return made
-    found, at = bytearray(made), 0
+    corrected, at = bytearray(made), 0
     while (slash := made.find(b"\\", at)) >= 0:
         code = _escaped_unit(made, slash)
         at = slash + 2
@@ -35,8 +35,8 @@ def well_formed(made: bytes) -> bytes:
         if code < 0xDC00 and following is not None and 0xDC00 <= following <= 0xDFFF:
             at += _ESCAPE
         else:
-            found[slash:at] = b"\\ufffd"
-    return bytes(found)
+            corrected[slash:at] = b"\\ufffd"
+    return bytes(corrected)
 
 
 def _escaped_unit(made: bytes, at: int) -> int | None:

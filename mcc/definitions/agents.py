@@ -56,6 +56,7 @@ def parse_agent(
     checker.check_result()
     if not parts.prompt:
         checker.wrong("there is no prompt after the front matter; write what the agent is to do")
+    # A text in the place of a missing prompt, which is reported already: the other keys are checked in the same pass.
     definition = checker.definition(parts.prompt or "?")
     checker.check_rules(definition, groups)
     return definition
@@ -68,8 +69,8 @@ def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Loca
         line = None if problem.line is None else problem.line + _FIRST_LINE - 1
         raise DefinitionError(source, problem.sentence, line) from problem
     if not isinstance(parsed.value, dict):
-        found = "empty" if parsed.value is None else _word_for(parsed.value)
-        raise DefinitionError(source, f"the front matter must be lines of `key: value`, and is {found}", _FIRST_LINE)
+        what = "empty" if parsed.value is None else _word_for(parsed.value)
+        raise DefinitionError(source, f"the front matter must be lines of `key: value`, and is {what}", _FIRST_LINE)
     return parsed.value, parsed.lines
 
 
@@ -110,7 +111,7 @@ class _Checker:
                 near = suggestion(key, known - {"prompt"})
                 warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *location, key))
             if (more := len(unknown) - MAX_UNKNOWN_KEYS) > 0:
-                warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *location))
+                warn(self._error(f"{more:,} more keys do not belong in an agent file and are left out", *location))
 
     def check_keys(self) -> None:
         for key in self.values:
@@ -176,12 +177,14 @@ class _Checker:
 
     def definition(self, prompt: str) -> AgentDefinition:
         """The definition. Raises `DefinitionError` for the first of all problems so far, with the others."""
-        lines = {one.line for one in self.problems}
+        lines = {problem.line for problem in self.problems}
         try:
             definition = AgentDefinition.model_validate({**self.values, "prompt": prompt}, strict=True)
         except ValidationError as error:
-            for one in error.errors(include_url=False)[:MOST_PROBLEMS]:
-                problem = self._error(_sentence(one), *one["loc"])
+            for mistake in error.errors(include_url=False)[:MOST_PROBLEMS]:
+                problem = self._error(_sentence(mistake), *mistake["loc"])
+                # One mistake breaks several checks; a line that was complained about in plain words gets no second
+                # complaint.
                 if problem.line not in lines:
                     problem.__cause__ = error
                     self.problems.append(problem)
@@ -203,6 +206,8 @@ class _Checker:
         self.problems.append(problem)
 
     def _error(self, sentence: str, *location: str | int) -> DefinitionError:
+        # The nearest part of the file that has a line: pydantic names places, such as members of a union, that no file
+        # has.
         while location and location not in self.lines:
             location = location[:-1]
         line = self.lines.get(location) if location else None
@@ -220,27 +225,27 @@ def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
 def _sentence(error: ErrorDetails) -> str:
     """A pydantic error as a sentence with the key and, if there is one, the nearest valid name."""
     location = [str(part) for part in error["loc"]]
-    where, found = ".".join(location), error.get("input")
+    where, value = ".".join(location), error.get("input")
     match error["type"]:
         case "extra_forbidden":
             model = _KEYS.get(location[0] if len(location) > 1 else "", AgentDefinition)
             return f"{where!r} is not a key of an agent file{suggestion(location[-1], model.model_fields)}"
         case "literal_error":
             allowed = str(error["ctx"]["expected"])
-            near = suggestion(str(found), [word.strip(" '") for word in allowed.replace(" or ", ", ").split(",")])
-            return f"{where} must be {allowed}, and is {found!r}{near if 'did you mean' in near else ''}"
-        case "permission" if isinstance(found, str):
-            near = suggestion(found, get_args(Word))
-            return f"{where} must be allow, ask or deny, or a list of rules, and is {_shown(found)}{near}"
+            near = suggestion(str(value), [word.strip(" '") for word in allowed.replace(" or ", ", ").split(",")])
+            return f"{where} must be {allowed}, and is {value!r}{near if 'did you mean' in near else ''}"
+        case "permission" if isinstance(value, str):
+            near = suggestion(value, get_args(Word))
+            return f"{where} must be allow, ask or deny, or a list of rules, and is {_shown(value)}{near}"
         case "string_pattern_mismatch" if where == "name":
-            return f"name {found!r} is not usable: 1 to 64 letters, digits and _ . : -, a letter or digit first"
+            return f"name {value!r} is not usable: 1 to 64 letters, digits and _ . : -, a letter or digit first"
         case "missing":
             return f"{where} is missing"
         case "string_type":
-            return f"{where} must be text, and is {_word_for(found)}; quote it if it is text"
+            return f"{where} must be text, and is {_word_for(value)}; quote it if it is text"
     message = error["msg"].replace("Input should be", "must be").replace("String should", "must")
     message = message.replace("Value should", "must").replace(" after validation", "")
-    return f"{where} {message}; found {_shown(found)}"
+    return f"{where} {message}; found {_shown(value)}"
 
 
 def _steps(location: str) -> list[str | int]:

@@ -119,12 +119,12 @@ class Conversion:
             self._report("error", f"{key} must be text", key)
 
     def _name(self) -> None:
-        given = str(self.ours["name"])
-        name = _UNFIT.sub("-", given).strip("-_.:")[:64]
+        written = str(self.ours["name"])
+        name = _UNFIT.sub("-", written).strip("-_.:")[:64]
         if not _NAME.fullmatch(name):
-            self._report("error", f"name {given!r} leaves nothing that can be a name here", "name")
-        elif name != given:
-            self._report("changed", f"name: {given!r} is {name!r} here, where names have no spaces", "name")
+            self._report("error", f"name {written!r} leaves nothing that can be a name here", "name")
+        elif name != written:
+            self._report("changed", f"name: {written!r} is {name!r} here, where names have no spaces", "name")
         else:
             self._report("kept", f"name: {name}", "name")
         self.ours["name"] = name
@@ -156,11 +156,11 @@ class Conversion:
         if isinstance(value, str):
             yield from enumerate(_between_commas(value))
         elif isinstance(value, list):
-            for index, one in enumerate(value):
-                if isinstance(one, str) and one.strip():
-                    yield index, one.strip()
+            for index, item in enumerate(value):
+                if isinstance(item, str) and item.strip():
+                    yield index, item.strip()
                 else:
-                    self._report("error", f"{key} lists {one!r}, which is no name of a tool", key, index)
+                    self._report("error", f"{key} lists {item!r}, which is not the name of a tool", key, index)
         elif value is not None:
             self._report("error", f"{key} must be a list of names", key)
 
@@ -226,6 +226,7 @@ class Conversion:
 
     def _permission(self, key: str, value: Any) -> None:
         """Words by tool; for the shell also words by pattern, of which the last match counts."""
+        # A word alone is permission for everything.
         for name, word in value.items() if isinstance(value, dict) else [("*", value)]:
             tool = tool_of(name)
             ours = TOOL_GROUPS["workspace_write"] if name == "edit" else ("*",) if name == "*" else tool.ours
@@ -236,9 +237,10 @@ class Conversion:
             elif isinstance(word, dict) and tool.ours == SHELL:
                 self._patterns(key, name, word)
             elif isinstance(word, dict):
-                one = strictest(word.values())
-                self.calls.words.update(dict.fromkeys(ours, one))
-                message = f"{key}: {name} is {one} for everything: patterns of paths do not carry over"
+                # An import may make an agent stricter than it was, never milder.
+                word_for_all = strictest(word.values())
+                self.calls.words.update(dict.fromkeys(ours, word_for_all))
+                message = f"{key}: {name} is {word_for_all} for everything: patterns of paths do not carry over"
                 self._report("changed", message, key, name)
             elif word not in WORDS:
                 self._report("error", f"{key}.{name} must be allow, ask or deny", key, name)
@@ -250,12 +252,13 @@ class Conversion:
                 self._report("kept", f"{key}: {name} is {word}", key, name)
 
     def _patterns(self, key: str, name: str, words: Mapping[str, Any]) -> None:
+        # Reversed, because there the last match counts and here the first.
         rules, lost = rules_of([(pattern, str(word)) for pattern, word in reversed([*words.items()]) if word in WORDS])
         if rules:
             self.calls.words["run_shell"] = rules
             self._report("kept", f"{key}: {name}: commands of run_shell have rules of their own", key, name)
         for pattern in lost:
-            self._report("changed", f"{key}: {name}: the pattern {pattern!r} cannot be said so here", key, name)
+            self._report("changed", f"{key}: {name}: the pattern {pattern!r} cannot be expressed here", key, name)
 
     def _mode(self, key: str, value: Any) -> None:
         if value == "plan":
@@ -265,12 +268,13 @@ class Conversion:
             self._report("dropped", f"{key}: {value}: what is allowed, asked for and denied is said by permission", key)
 
     def _model(self, key: str, value: Any) -> None:
-        wanted = [one for one in value if isinstance(one, str)] if isinstance(value, list) else [value]
+        wanted = [name for name in value if isinstance(name, str)] if isinstance(value, list) else [value]
         if not wanted or not isinstance(wanted[0], str):
             self._report("error", f"{key} must be the name of a model", key)
             return
-        found = [model_of(one, self.aliases) for one in wanted]
-        model = next((one for one in found if one.name != INHERIT), found[0])
+        models = [model_of(name, self.aliases) for name in wanted]
+        # Where several models are listed, the first that the operator has; none of them is a reason to refuse the file.
+        model = next((usable for usable in models if usable.name != INHERIT), models[0])
         if model.name != INHERIT:
             self.ours["model"] = model.name
         message = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
@@ -289,7 +293,7 @@ class Conversion:
             self.ours["thinking"] = word
             self._report("kept", f"{key}: thinking is {word}", key)
         else:
-            self._report("dropped", f"{key}: {value!r} is no level here{suggestion(word, _THINKING)}", key)
+            self._report("dropped", f"{key}: {value!r} is not a level here{suggestion(word, _THINKING)}", key)
 
     def _limit(self, key: str, value: Any, limit: str, times: int) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 100_000:
@@ -323,34 +327,35 @@ class Conversion:
             )
         # All lines of a prompt in JSON share one line of the file.
         numbered = first is not None and ("prompt",) not in self.locations
-        found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
-        for index, line in found[:_PROMPT_LINES]:
+        lines_found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
+        for index, line in lines_found[:_PROMPT_LINES]:
             shown = line.strip()[:80]
-            sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
+            sentence = f"the prompt mentions something that has another name here, or does not exist: {shown!r}"
             self.lines.append(
                 CarriedLine("changed", sentence, first + index if numbered and first is not None else first)
             )
-        if (more := len(found) - _PROMPT_LINES) > 0:
+        if (more := len(lines_found) - _PROMPT_LINES) > 0:
             self.lines.append(CarriedLine("changed", f"so do {more} more lines of the prompt"))
 
     def _checked(self, prompt: str) -> Imported:
         text = _written(self.ours, prompt)
         name = str(self.ours["name"])
         try:
+            # By the parser of this system's own files: what is written must be usable as it stands.
             parse_agent(text, self.source)
         except DefinitionError as error:
             if not any(line.verdict == "error" for line in self.lines):
                 self._report("error", error.sentence)
         lines = tuple(sorted(self.lines, key=lambda line: line.number or 1_000_000))
-        found = Imported(self.source, name, lines)
-        return found if found.errors else Imported(self.source, name, lines, text)
+        refused = Imported(self.source, name, lines)
+        return refused if refused.errors else Imported(self.source, name, lines, text)
 
 
 def _between_commas(text: str) -> Iterable[str]:
     depth, start = 0, 0
-    for index, one in enumerate(text):
-        depth += (one == "(") - (one == ")")
-        if one == "," and depth <= 0:
+    for index, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and depth <= 0:
             if name := text[start:index].strip():
                 yield name
             start = index + 1

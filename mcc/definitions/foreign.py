@@ -38,6 +38,7 @@ def format_of(path: PurePath) -> ForeignFormat | None:
     for format_, places in PLACES.items():
         for place in places:
             above, below = place.split("/")
+            # Anywhere in the path, so that files in folders below count too.
             if any(pair == (above, below) for pair in pairwise(steps)):
                 return format_
     if path.suffix == ".md" and steps[-2:] in (("opencode", "agent"), ("opencode", "agents")):
@@ -108,7 +109,7 @@ DROPPED: Mapping[str, str] = {
     "isolation": "every order here has its own claim on its workspace; there are no copies of it",
     "color": "agents have no colour here",
     "top_p": "models are not asked with it here",
-    "options": "what a provider alone knows stands in [models.NAME] of mcc.toml",
+    "options": "options of a single provider belong in [models.NAME] of mcc.toml",
     "mode": "any agent here may be that of an order, and others may be allowed to delegate to it",
     "hidden": "every agent here is listed",
     "handoffs": "an agent here hands on only by delegation: name agents in spawns",
@@ -193,6 +194,8 @@ def tool_of(given: str) -> Tool:
     inner = inner.strip().removesuffix(")")
     key = name.strip().lower()
     if key in ("bash", "run_shell_command", "shell", "execute") and inner.startswith("git "):
+        # A shell narrowed to reading git becomes the git tool that does just this, so that the agent needs no shell at
+        # all.
         git = GIT_READS.get(inner[4:].replace(":", " ").split(" ")[0].strip("*"))
         if git is not None:
             return Tool(given, (git,))
@@ -232,11 +235,12 @@ def model_of(given: str, aliases: Mapping[str, str]) -> ReplacementModel:
     near = [alias for alias, name in aliases.items() if _plain(name) == plain or _plain(alias) == plain]
     if not near and plain in _FAMILIES:
         near = [alias for alias, name in aliases.items() if plain in name.lower()]
+    # Of several that fit none is chosen: models differ in price, and the operator pays.
     if len(near) == 1:
         return ReplacementModel(near[0], f"{word!r} is your model {near[0]!r}")
-    found = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
+    meant = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
     return ReplacementModel(
-        INHERIT, f"{word!r}: {found}, so it uses its parent's; name one of yours in model to change that"
+        INHERIT, f"{word!r}: {meant}, so it uses its parent's; name one of yours in model to change that"
     )
 
 

@@ -46,16 +46,16 @@ def condition_of(pattern: str) -> str | None:
     rest = text.endswith("*")
     text = text.removesuffix("*")
     apart = text.endswith((" ", ":")) or not rest
-    found = commands_in(text.removesuffix(":").strip())
-    if len(found) != 1 or not (found[0].plain and found[0].whole and found[0].argv):
+    commands = commands_in(text.removesuffix(":").strip())
+    if len(commands) != 1 or not (commands[0].plain and commands[0].whole and commands[0].argv):
         return None
-    words = [literal(word) for word in found[0].argv]
+    words = [literal(word) for word in commands[0].argv]
     if not rest:
         return f"argv == [{', '.join(words)}]"
-    whole = words if apart else words[:-1]
-    conditions = [f"argv[{place}] == {word}" for place, word in enumerate(whole)]
+    fixed = words if apart else words[:-1]
+    conditions = [f"argv[{place}] == {word}" for place, word in enumerate(fixed)]
     if not apart:
-        conditions.append(f"argv[{len(whole)}].startsWith({words[-1]})")
+        conditions.append(f"argv[{len(fixed)}].startsWith({words[-1]})")
     return " && ".join([f"size(argv) > {len(words) - 1}", *conditions] if len(words) > 1 else conditions)
 
 
@@ -71,6 +71,8 @@ def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]],
         condition = condition_of(pattern)
         if condition is None:
             lost.append(pattern)
+            # An allow that is lost makes stricter; a deny that is lost would make milder, so from here on it holds for
+            # everything.
             if word != "allow":
                 rules.append({"then": word})
                 break

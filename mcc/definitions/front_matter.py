@@ -93,6 +93,7 @@ def _refuse_size(size: int, source: str) -> None:
 
 def split(text: str, source: str) -> Parts:
     """Front matter and prompt of an agent file's text, with any line endings. Raises `DefinitionError`."""
+    # Counted in bytes here too: a text may come from elsewhere than a file.
     _refuse_size(len(text.encode("utf-8", "surrogatepass")), source)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:

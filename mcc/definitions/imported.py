@@ -45,30 +45,32 @@ def imported(
 def _front_matter(front: str, lines: list[CarriedLine]) -> tuple[dict[str, Any] | None, Mapping[Location, int]]:
     """Parse as YAML; if that fails, once more with plain values quoted that more lenient parsers accept."""
     try:
-        found = parse(front)
+        parsed = parse(front)
     except YamlProblem as problem:
+        # Only after strict YAML failed, so that a valid file is never read in another way than its author's system
+        # does.
         forgiven, quoted = _quoted(front)
         try:
-            found = parse(forgiven)
+            parsed = parse(forgiven)
         except YamlProblem:
             lines.append(CarriedLine("error", problem.sentence, None if problem.line is None else problem.line + 1))
             return None, {}
         mended = "is no YAML as it stands, because of a colon or a mark in it; it is quoted now"
         lines.extend(CarriedLine("changed", f"{key} {mended}", number + _FIRST_LINE) for number, key in quoted)
-    if not isinstance(found.value, dict):
+    if not isinstance(parsed.value, dict):
         lines.append(CarriedLine("error", "the front matter must be lines of `key: value`", _FIRST_LINE))
         return None, {}
-    return found.value, found.lines
+    return parsed.value, parsed.lines
 
 
 def _quoted(front: str) -> tuple[str, list[tuple[int, str]]]:
     """The text with each top-level plain value that contains a colon or # quoted; and the lines and keys of these."""
     made, quoted = [], []
     for number, line in enumerate(front.split("\n")):
-        found = _PLAIN_VALUE.fullmatch(line) if len(line) <= 32_000 else None
-        if found and (": " in found[2] or " #" in found[2] or found[2].endswith(":")):
-            made.append(f"{found[1]}: {json.dumps(found[2].rstrip(), ensure_ascii=False)}")
-            quoted.append((number, found[1]))
+        match = _PLAIN_VALUE.fullmatch(line) if len(line) <= 32_000 else None
+        if match and (": " in match[2] or " #" in match[2] or match[2].endswith(":")):
+            made.append(f"{match[1]}: {json.dumps(match[2].rstrip(), ensure_ascii=False)}")
+            quoted.append((number, match[1]))
         else:
             made.append(line)
     return "\n".join(made), quoted
@@ -77,21 +79,21 @@ def _quoted(front: str) -> tuple[str, list[tuple[int, str]]]:
 def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tuple[Imported, ...]:
     """The agents of `opencode.json`, which may have comments; parsed as YAML, which includes JSON."""
     try:
-        found = parse(_without_comments(text))
+        parsed = parse(_without_comments(text))
     except YamlProblem as problem:
         return (Imported(source, "", (CarriedLine("error", problem.sentence, problem.line),)),)
-    agents = found.value.get("agent") if isinstance(found.value, dict) else None
+    agents = parsed.value.get("agent") if isinstance(parsed.value, dict) else None
     if not isinstance(agents, dict) or not agents:
         return (Imported(source, "", (CarriedLine("error", "there is no agent in it: nothing under the key agent"),)),)
     made = []
     for name, values in list(agents.items())[:MOST_AGENTS]:
-        number = found.lines.get(("agent", name))
+        number = parsed.lines.get(("agent", name))
         if not isinstance(values, dict):
             made.append(Imported(source, name, (CarriedLine("error", f"agent {name!r} is no mapping", number),)))
             continue
         above = ("agent", name)
         locations = {
-            location[2:]: at for location, at in found.lines.items() if location[:2] == above and len(location) > 2
+            location[2:]: at for location, at in parsed.lines.items() if location[:2] == above and len(location) > 2
         }
         prompt = values.get("prompt")
         agent = Conversion(source, ForeignFormat.OPENCODE, aliases, values, locations)
@@ -104,8 +106,8 @@ def _without_comments(text: str) -> str:
     made: list[str] = []
     index, size = 0, len(text)
     while index < size:
-        one = text[index]
-        if one == '"':
+        sign = text[index]
+        if sign == '"':
             end = index + 1
             while end < size and text[end] not in '"\n':
                 end += 2 if text[end] == "\\" else 1
@@ -120,6 +122,6 @@ def _without_comments(text: str) -> str:
             made.append("\n" * text.count("\n", index, end))
             index = end
         else:
-            made.append(" " if one == "\t" else one)
+            made.append(" " if sign == "\t" else sign)
             index += 1
     return "".join(made)

@@ -71,6 +71,7 @@ def allowed_to(
     """
     kept = narrowed(wanted, ceiling, groups).model_copy(
         update={
+            # A name with a slash is a provider's own, which could spend on a model that the operator never listed.
             "model": (INHERIT if "/" in wanted.model else wanted.model) if ceiling.model == INHERIT else ceiling.model,
             "result": wanted.result if ceiling.result == TEXT_NAME else ceiling.result,
             "verify": ceiling.verify or _verification(wanted, ceiling),
@@ -114,11 +115,13 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
     """The names and groups of `asked` that `allowed` has or may pass on."""
     if allowed.tools is None:
         return tuple(asked)
-    there = {*allowed.tools, *allowed.passes_on}
-    wanted_tools, allowed_tools = expanded(asked, groups), expanded(there, groups)
-    both = {name for name in wanted_tools if any(matches_glob(name, one) for one in allowed_tools)}
-    narrower = {name for name in allowed_tools if any(matches_glob(name, one) for one in wanted_tools)}
-    return tuple(sorted(both | narrower | (set(asked) & there)))
+    given_names = {*allowed.tools, *allowed.passes_on}
+    wanted_tools, allowed_tools = expanded(asked, groups), expanded(given_names, groups)
+    both = {name for name in wanted_tools if any(matches_glob(name, glob) for glob in allowed_tools)}
+    # Either side may be the glob: of `tracker__*` and `tracker__find`, both ways round, `tracker__find` is what is in
+    # both.
+    narrower = {name for name in allowed_tools if any(matches_glob(name, glob) for glob in wanted_tools)}
+    return tuple(sorted(both | narrower | (set(asked) & given_names)))
 
 
 def _egress(wanted: tuple[str, ...] | None, allowed: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -137,8 +140,12 @@ def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:
 
 
 def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) -> Iterator[str]:
-    there = expanded(kept.tools or (), groups)
-    tools = {name for name in expanded(wanted.tools or (), groups) if not any(matches_glob(name, one) for one in there)}
+    tools_kept = expanded(kept.tools or (), groups)
+    tools = {
+        name
+        for name in expanded(wanted.tools or (), groups)
+        if not any(matches_glob(name, glob) for glob in tools_kept)
+    }
     for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(kept.spawns))):
         if names:
             yield f"{what} beyond what the operator allows are left out: {', '.join(sorted(names))}"

@@ -80,21 +80,22 @@ def workspace_agent(
 
 def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:
     """Read a workspace's files in order, up to the limits; where any are left out, a last entry says so."""
-    found: list[AgentFile] = []
+    read_files: list[AgentFile] = []
     left = WORKSPACE_BYTES
     for name in names[:WORKSPACE_FILES]:
         file = read(name)
+        # Although a smaller file behind it might fit: so one name says which files are left out.
         if len(file.content) > left:
             break
         left -= len(file.content)
-        found.append(file)
-    if len(found) == len(names):
-        return tuple(found)
+        read_files.append(file)
+    if len(read_files) == len(names):
+        return tuple(read_files)
     problem = (
-        f"of {len(names)} agent files here, {len(found)} are read, because {WORKSPACE_FILES} files and "
-        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(found)]!r} and those after it are left out"
+        f"of {len(names)} agent files here, {len(read_files)} are read, because {WORKSPACE_FILES} files and "
+        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(read_files)]!r} and those after it are left out"
     )
-    return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=problem))
+    return (*read_files, AgentFile("", WORKSPACE_DIRECTORY, problem=problem))
 
 
 Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tuple[DefinitionError, ...]]]
@@ -121,6 +122,7 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f
 
 def untrusted_description(description: str) -> str:
     """The description of a workspace's agent for prompts and schemas: marked as such, cut to its first sentence."""
+    # Quotes and angle brackets are exchanged too: the text must not end the marks that say it is untrusted.
     text = " ".join("".join(map(_visible, description[:_READ])).split()).translate(_EXCHANGED)
     end = min((found + 1 for mark in _ENDS if (found := text.find(mark)) >= 0), default=len(text))
     text = text[:end] if end <= DESCRIPTION_CHARACTERS else f"{text[:DESCRIPTION_CHARACTERS].rstrip()}…"
@@ -202,8 +204,8 @@ def installed(
     """
     files: dict[str, tuple[AgentFile, AgentScope]] = {}
     problems: dict[str, DefinitionError] = {}
-    for scope, found in ((AgentScope.SHIPPED, shipped), (AgentScope.OPERATOR, operators)):
-        for file in found:
+    for scope, scope_files in ((AgentScope.SHIPPED, shipped), (AgentScope.OPERATOR, operators)):
+        for file in scope_files:
             earlier = files.get(file.name)
             if earlier is not None and earlier[1] is scope:
                 sentence = f"two files define the agent {file.name!r}; rename or remove one of them"
@@ -267,11 +269,13 @@ def with_workspace(
             warnings.append(error)
         except DefinitionError as error:
             refused.append(error)
-    own = agents.own | (frozenset(wanted) - frozenset(agents.usable))
+    own_names = agents.own | (frozenset(wanted) - frozenset(agents.usable))
     usable, scopes, held = dict(agents.usable), dict(agents.scopes), dict(agents.held)
     for name, (file, definition) in wanted.items():
-        usable[name], lost = allowed_to(definition, _ceiling(name, agents, own), groups)
+        usable[name], lost = allowed_to(definition, _ceiling(name, agents, own_names), groups)
         scopes[name] = scope
+        # The operator's permission goes along as a layer, because permission cannot be narrowed by merging (see
+        # `narrowed`).
         held[name] = agents.permission(name if name in agents.usable else MASTER)
         warnings.extend(DefinitionError(file.source, sentence) for sentence in lost)
     return replace(
@@ -281,7 +285,7 @@ def with_workspace(
         held=held,
         warnings=(*agents.warnings, *warnings),
         refused=(*agents.refused, *refused),
-        own=own,
+        own=own_names,
     )
 
 
@@ -290,15 +294,15 @@ def with_user(agents: UsableAgents, files: Sequence[AgentFile], groups: GroupTab
 
     A broken file makes the agent of its name unusable. Never raises.
     """
-    found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=AgentScope.USER)
+    with_files = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=AgentScope.USER)
     names = {file.source: file.name for file in files if file.name}
-    broken = {names[error.source]: error for error in found.refused if error.source in names}
+    broken = {names[error.source]: error for error in with_files.refused if error.source in names}
     return replace(
-        found,
-        usable={name: agent for name, agent in found.usable.items() if name not in broken},
-        scopes={name: scope for name, scope in found.scopes.items() if name not in broken},
-        problems={**found.problems, **broken},
-        refused=tuple(error for error in found.refused if error.source not in names),
+        with_files,
+        usable={name: agent for name, agent in with_files.usable.items() if name not in broken},
+        scopes={name: scope for name, scope in with_files.scopes.items() if name not in broken},
+        problems={**with_files.problems, **broken},
+        refused=tuple(error for error in with_files.refused if error.source not in names),
     )
 
 
@@ -317,12 +321,13 @@ def _parsed(
     """The parsed file. Raises `DefinitionError` when it is broken or there is no agent to limit it."""
     definition, doubts = read(file, groups)
     warnings.extend(doubts)
+    # A broken file of the operator limits nobody: to fall back to the wider master would undo its limits.
     for name in (file.name, MASTER):
         if name in agents.problems:
             raise DefinitionError(file.source, f"not used, because the operator's agent {name!r} is broken")
         if name in agents.usable:
             return definition
-    raise DefinitionError(file.source, f"not used, because there is no agent {MASTER!r} to hold it to")
+    raise DefinitionError(file.source, f"not used, because there is no agent {MASTER!r} to limit it")
 
 
 def _without_consent(
@@ -346,6 +351,7 @@ def _ceiling(name: str, agents: UsableAgents, own: frozenset[str]) -> AgentDefin
         ceiling = agents.usable[name]
     else:
         ceiling = agents.usable[MASTER].model_copy(
+            # The master's gate is about its own result, which agents of a workspace do not owe.
             update={"rules": (), "result": TEXT_NAME, "verify": None, "model": INHERIT}
         )
     if WORKSPACE_ANY not in ceiling.spawns:

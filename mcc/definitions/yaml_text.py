@@ -123,6 +123,7 @@ def parse(text: str) -> Parsed:
 
 
 def _value(node: Node, location: Location, lines: dict[Location, int]) -> Any:
+    # The line of the key stands already, and is where a reader looks.
     lines.setdefault(location, _line_of(node))
     if isinstance(node, ScalarNode):
         return _scalar(node)
@@ -134,16 +135,17 @@ def _value(node: Node, location: Location, lines: dict[Location, int]) -> Any:
 
 
 def _mapping(node: MappingNode, location: Location, lines: dict[Location, int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = _scalar(key_node) if isinstance(key_node, ScalarNode) else None
         if not isinstance(key, str):
             raise YamlProblem("a key must be text; quote it", _line_of(key_node))
-        if key in found:
+        # PyYAML would let the last one win, and a reader see the first.
+        if key in mapping:
             raise YamlProblem(f"the key {key!r} stands here a second time; keep one of the two", _line_of(key_node))
         lines[(*location, key)] = _line_of(key_node)
-        found[key] = _value(value_node, (*location, key), lines)
-    return found
+        mapping[key] = _value(value_node, (*location, key), lines)
+    return mapping
 
 
 def _scalar(node: ScalarNode) -> Any:
@@ -151,6 +153,7 @@ def _scalar(node: ScalarNode) -> Any:
     if kind is None:
         raise _foreign_tag(node)
     try:
+        # An explicit tag such as `!!int` reaches this without its pattern having been tried.
         if not kind.pattern.match(node.value):
             raise ValueError(node.value)
         return kind.read(node.value)

@@ -143,6 +143,7 @@ def celery_settings(at: RedisAt, queues: Sequence[str | Queue]) -> dict[str, obj
         "broker_url": celery_url(at.url),
         "broker_transport_options": {**TRANSPORT, "global_keyprefix": at.prefix, **_sentinel_transport(at.url)},
         "broker_connection_retry_on_startup": True,
+        # A worker waits for Redis as long as it takes; meanwhile its drone finds orders in the database.
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
         "task_serializer": "json",
@@ -152,11 +153,13 @@ def celery_settings(at: RedisAt, queues: Sequence[str | Queue]) -> dict[str, obj
         "task_acks_late": False,
         "task_ignore_result": True,
         "result_backend": None,
+        # A mistyped queue would be a list in Redis that nobody ever reads.
         "task_create_missing_queues": False,
         "task_queues": [declared(queue) for queue in queues],
         "task_default_queue": declared(queues[0]).name,
         "task_default_priority": 5,
         "worker_prefetch_multiplier": 1,
+        # A prefetched nudge would wait in this process for a slot, although another drone has one free.
         "worker_disable_prefetch": True,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
@@ -182,6 +185,7 @@ def _tls(url: str) -> dict[str, Any]:
     if at is not None:
         return {"ssl_cert_reqs": ssl.CERT_REQUIRED, **links.tls_options(at)} if at.tls else {}
     address = urlsplit(url)
+    # redis-py verifies certificates by itself; kombu does so only when it is told.
     verified = address.scheme == "rediss" and "ssl_cert_reqs" not in address.query
     return {"ssl_cert_reqs": ssl.CERT_REQUIRED} if verified else {}
 

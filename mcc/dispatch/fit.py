@@ -53,8 +53,8 @@ def occupy(link: redis.Redis, prefix: str, installation: str) -> str:
     key = installation_key(prefix)
     if link.set(key, installation, nx=True, ex=KEPT_SECONDS):
         return ""
-    found: Any = link.get(key)
-    if found is not None and (other := _text(found)) != installation:
+    holder: Any = link.get(key)
+    if holder is not None and (other := _text(holder)) != installation:
         return other
     link.expire(key, KEPT_SECONDS)
     return ""

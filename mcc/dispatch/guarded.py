@@ -86,6 +86,7 @@ class _Judging:
         except (ResponseError, BusyLoadingError) as error:
             if not is_misplaced(error):
                 raise
+            # All connections as old lead to the same server: each would have to find it out by an error of its own.
             self._trust.withdraw(self._opened_at)
             raise WrongServer(f"{self.place} takes no writes: {error}") from error
 
@@ -115,6 +116,7 @@ class Guarded(_Judging):
     """Mixed into a connection of redis-py: asks for the server's role when it connects, and leaves a wrong server."""
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
+        # Before the greeting: a connection must not count as newer than the loss of a server that it still reached.
         self._opened_at = time.monotonic()
         link: Any = super()
         with self.being_greeted():
@@ -130,12 +132,12 @@ class Guarded(_Judging):
             return ""  # The account may not ask, or a proxy does not know the command: the first write will tell.
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        own: Any = self
+        connection: Any = self
         if self.outdated:
-            own.disconnect()
-        if not own.is_connected:
+            connection.disconnect()
+        if not connection.is_connected:
             self.check_may_connect()
-            own.connect()  # redis-py's own way back leads to the former server, without asking any Sentinel.
+            connection.connect()  # redis-py's own way back leads to the former server, without asking any Sentinel.
         link: Any = super()
         link.send_packed_command(command, check_health)
 
@@ -152,8 +154,8 @@ class Guarded(_Judging):
             with self.judged():
                 return self.heard(link.read_response(*arguments, **more))
         except WrongServer:
-            own: Any = self
-            own.disconnect()
+            connection: Any = self
+            connection.disconnect()
             raise
 
 
@@ -176,12 +178,12 @@ class AsyncGuarded(_Judging):
             return ""
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        own: Any = self
+        connection: Any = self
         if self.outdated:
-            await own.disconnect(nowait=True)
-        if not own.is_connected:
+            await connection.disconnect(nowait=True)
+        if not connection.is_connected:
             self.check_may_connect()
-            await own.connect()
+            await connection.connect()
         link: Any = super()
         await link.send_packed_command(command, check_health)
 
@@ -197,6 +199,6 @@ class AsyncGuarded(_Judging):
             with self.judged():
                 return self.heard(await link.read_response(*arguments, **more))
         except WrongServer:
-            own: Any = self
-            await own.disconnect(nowait=True)
+            connection: Any = self
+            await connection.disconnect(nowait=True)
             raise

@@ -31,6 +31,8 @@ class Hearing:
         self._heard = self._pinged = boot_seconds()
 
     async def begin(self, channels: Iterable[str]) -> None:
+        # A channel of its own too: whether the master knows this subscription can then be asked by its number of
+        # subscribers.
         await self.pubsub.subscribe(self._own, *channels)
 
     async def next(self, seconds: float) -> dict[str, Any] | None:
@@ -39,6 +41,7 @@ class Hearing:
         now = boot_seconds()
         if message is not None:
             self._heard = now
+        # A connection that was cut without a word looks like one on which nothing happens.
         if now - self._heard > SILENT_SECONDS:
             raise TimeoutError(f"nothing heard for {SILENT_SECONDS:g} s")
         if now - self._pinged >= self._ping_seconds:

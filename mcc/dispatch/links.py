@@ -81,6 +81,7 @@ def client(url: str, **options: Any) -> redis.Redis:
         kind = KINDS[url.partition("://")[0]]
         made: redis.Redis = redis.Redis.from_url(url, connection_class=kind, trust=Trust(), **options)
         return made
+    # No retry of one Sentinel: the next one is asked sooner.
     asking = {**sentinel_options(at), **_limits(options), "retry": Retry(NoBackoff(), 0)}
     sentinel = Sentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     made = sentinel.master_for(  # type: ignore[no-untyped-call]
@@ -99,8 +100,8 @@ def async_client(url: str, **options: Any) -> redis.asyncio.Redis:
     if at is None:
         kind = ASYNC_KINDS[url.partition("://")[0]]
         # Its `from_url` lets the address decide the class.
-        whole = {**options, **async_parse_url(url), "connection_class": kind}
-        pool: redis.asyncio.ConnectionPool = redis.asyncio.ConnectionPool(trust=Trust(), **whole)
+        settings = {**options, **async_parse_url(url), "connection_class": kind}
+        pool: redis.asyncio.ConnectionPool = redis.asyncio.ConnectionPool(trust=Trust(), **settings)
         made: redis.asyncio.Redis = redis.asyncio.Redis.from_pool(pool)
         return made
     asking = {**sentinel_options(at), **_limits(options), "retry": AsyncRetry(NoBackoff(), 0)}

@@ -47,8 +47,8 @@ class SentinelGuarded(Guarded, _Finding):
     the fail-over yet is passed over."""
 
     def _connect_retry(self) -> None:
-        own: Any = self
-        if own._sock:
+        connection: Any = self
+        if connection._sock:
             return
         failures: list[str] = []
         tried: set[tuple[str, int]] = set()
@@ -57,13 +57,15 @@ class SentinelGuarded(Guarded, _Finding):
                 address = _address(sentinel.sentinel_get_master_addr_by_name(self.connection_pool.service_name))
                 if address is None:
                     failures.append(f"{_name(sentinel)}: {UNKNOWN}")
+                # Several Sentinels name the same server: a wrong one need not be asked again.
                 elif address not in tried:
                     tried.add(address)
-                    own.connect_to(address)
+                    connection.connect_to(address)
                     return self._found(sentinel, address)
             except (RedisError, OSError) as problem:
                 failures.append(f"{_name(sentinel)}: {problem}")
             finally:
+                # Sentinels are asked rarely, and a kept connection might lead to one that is cut off by then.
                 sentinel.connection_pool.disconnect()
         raise self._not_found(failures)
 
@@ -72,8 +74,8 @@ class AsyncFound(AsyncGuarded, _Finding):
     """Like `SentinelGuarded`, for an event loop."""
 
     async def _connect_retry(self) -> None:
-        own: Any = self
-        if own.is_connected:
+        connection: Any = self
+        if connection.is_connected:
             return
         failures: list[str] = []
         tried: set[tuple[str, int]] = set()
@@ -84,7 +86,7 @@ class AsyncFound(AsyncGuarded, _Finding):
                     failures.append(f"{_name(sentinel)}: {UNKNOWN}")
                 elif address not in tried:
                     tried.add(address)
-                    await own.connect_to(address)
+                    await connection.connect_to(address)
                     return self._found(sentinel, address)
             except (RedisError, OSError) as problem:
                 failures.append(f"{_name(sentinel)}: {problem}")

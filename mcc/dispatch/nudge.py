@@ -78,6 +78,7 @@ class Nudger:
         Looks at up to `limit` orders. Answers how many nudges were sent. Raises `DispatchUnavailable` and
         `StoreUnavailable`.
         """
+        # A write, since a Redis that is full or read-only still answers reads.
         if self.trouble:
             self.probe()
         if self._clock() >= self._claim_at:
@@ -85,6 +86,8 @@ class Nudger:
         waiting = self._not_nudged(store.claims.claimable(self._queues, limit))
         if not waiting:
             return 0
+        # Not one nudge for each of thousands that wait: a drone that is done with an order looks for the next one
+        # itself.
         free = free_slots(store.leases.drones(), self.lengths())
         chosen = []
         for item in waiting:

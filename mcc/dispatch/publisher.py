@@ -263,13 +263,13 @@ async def _read_replies(reader: asyncio.StreamReader | None, commands: int) -> N
     """Read and check the replies to so many DEL and PUBLISH commands: numbers. Raises redis-py's errors."""
     if reader is None:
         raise RedisAway("the connection to Redis was closed")
-    found = b""
-    while found.count(b"\r\n") < commands:
+    received = b""
+    while received.count(b"\r\n") < commands:
         piece = await reader.read(_READ_BYTES)
         if not piece:
             raise RedisAway("Redis has closed the connection")
-        found += piece
-    lines = found.split(b"\r\n")
+        received += piece
+    lines = received.split(b"\r\n")
     if refused := next((line for line in lines if line.startswith(b"-")), None):
         raise ResponseError(refused[1:].decode(errors="replace"))
     if len(lines) != commands + 1 or lines[-1] or not all(line.startswith(b":") for line in lines[:-1]):

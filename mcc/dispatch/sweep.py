@@ -80,6 +80,7 @@ class SweepLoop:
             self._publish(self._publisher, swept)
         try:
             if self._nudger is not None:
+                # After the sweep: what it requeued is nudged in the same round.
                 self._nudger.nudge_claimable(self._store)
         except DispatchUnavailable as problem:
             log.debug("nudges wait", problem=str(problem))
@@ -95,6 +96,7 @@ class SweepLoop:
     def _sweep(self) -> Swept:
         try:
             self._store.sweeper.beat(self._sweeper)
+        # Without a heartbeat of its own, this process cannot tell whether others are lost or it is cut off itself.
         except BaseException:
             self._steady_since = None
             raise
@@ -107,6 +109,7 @@ class SweepLoop:
 
     def _run(self) -> None:
         troubled: Mapping[str, str] = {}
+        # With jitter, so that the sweeps of many processes do not meet again and again.
         while not self._stopped.wait(self._sweep_seconds * random.uniform(0.8, 1.2)):
             try:
                 swept = self.once()
@@ -121,6 +124,7 @@ class SweepLoop:
                     log.error("orders cannot be looked after", troubled=dict(swept.failures))
                 troubled = swept.failures
             except StoreUnavailable as problem:
+                # Once per outage, not twice a second.
                 if str(problem) != self.trouble:
                     log.warning("sweep waits for the database", problem=str(problem))
                 self.trouble = str(problem)

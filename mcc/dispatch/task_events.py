@@ -141,6 +141,7 @@ class TaskEvents:
             return
         with self._lock:
             self._waiting.append((order, why))
+            # One task sends all that waits: a burst of changes needs no thread pool queue of its own.
             if self._is_due:
                 return
             self._is_due = True

@@ -30,6 +30,7 @@ class Channel(redis.Channel):
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         options: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
         kind = options["connection_class"]
+        # Made of what kombu chose: TCP, TLS or a socket, as the address says.
         options["connection_class"] = type("Link", (self.guard, kind), {})
         return {**options, "trust": Trust(), "retry": Retry(NoBackoff(), 1)}
 

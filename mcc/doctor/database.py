@@ -35,6 +35,7 @@ MOST_MEASURED = 500
 def check_database(installation: Installation) -> Iterator[Finding]:
     """The database's schema, health and size, the drones and leases in it, and its clock."""
     settings = installation.settings
+    # Opening an SQLite file that is not there would make one: an examination leaves no empty database behind.
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
         yield Finding(
             "database", "warning", f"there is none in {settings.data_dir} yet", "mcc up makes it, or mcc db upgrade"
@@ -59,9 +60,9 @@ def check_database(installation: Installation) -> Iterator[Finding]:
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
             yield _size(store, settings.retention_days)
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
-            found = store.leases.drones()
-            yield _up([one for one in found if one.status != "silent"])
-            yield _leases(found)
+            drones = store.leases.drones()
+            yield _up([drone for drone in drones if drone.status != "silent"])
+            yield _leases(drones)
             yield from _problems(store.leases.registrations())
             yield _clock(store)
     except Unfit as error:
@@ -83,8 +84,8 @@ def way_findings(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
     if way is None:
         return
     if way.pooled:
-        found = " (found out: auto)" if pooler == "auto" else ""
-        yield Finding("pooler", "ok", f"PostgreSQL is reached through a pooler, as in {way.mode} mode{found}")
+        how = " (found out: auto)" if pooler == "auto" else ""
+        yield Finding("pooler", "ok", f"PostgreSQL is reached through a pooler, as in {way.mode} mode{how}")
     if way.ungranted:
         detail = f"settings of the planner are not in force: {', '.join(way.ungranted)}; long queues become slow"
         yield Finding("pooler", "warning", detail, "set MCC_DATABASE_POOLER=transaction, or connect directly")
@@ -121,12 +122,13 @@ def _up(drones: Sequence[Drone]) -> Finding:
 
 def _leases(found: Sequence[Drone]) -> Finding:
     """Silent drones, except those whose process registered again after it lost its lease."""
-    there = {(one.host, one.pid) for one in found if one.status != "silent"}
-    silent = [one for one in found if one.status == "silent" and (one.host, one.pid) not in there]
+    # A drone that lost its lease registers anew as another incarnation: its old row is silent, and nothing is wrong.
+    processes_up = {(drone.host, drone.pid) for drone in found if drone.status != "silent"}
+    silent = [drone for drone in found if drone.status == "silent" and (drone.host, drone.pid) not in processes_up]
     if not silent:
         return Finding("leases", "ok", "every drone of the last day renews its lease or left in good order")
-    names = ", ".join(one.name for one in silent)
-    held = sum(one.active for one in silent)
+    names = ", ".join(drone.name for drone in silent)
+    held = sum(drone.active for drone in silent)
     detail = f"{len(silent)} silent ({names}), with {held} orders when last heard of; a sweep gives those to others"
     return Finding("leases", "warning", detail, "see their logs if you did not stop them")
 
@@ -135,8 +137,8 @@ def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
     """Problems that drones registered about their models, agents and tools: each once, with all that have it."""
     for what in ("models", "agents", "tools"):
         names: dict[str, dict[str, None]] = {}
-        for one in (one for drone in registrations for one in getattr(drone, what) if one.problem):
-            names.setdefault(one.problem, {})[one.name] = None
+        for offer in (offer for drone in registrations for offer in getattr(drone, what) if offer.problem):
+            names.setdefault(offer.problem, {})[offer.name] = None
         for problem, having in sorted(names.items()):
             detail = f"{', '.join(having)}: {problem}"
             yield Finding(what, "warning", detail, "as it says; the drone reads its configuration when it starts")
@@ -146,7 +148,8 @@ def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
     """Tokens of MCP servers that the database holds. `file`: that of an SQLite database, None for another one."""
     if not servers:
         return
-    named = f"those of {', '.join(servers)} stand in the database as they are"
+    named = f"those of {', '.join(servers)} are in the database as plain text"
+    # A readable file in a closed directory is out of reach.
     if file is not None and others_may_read(file) and others_may_read(file.parent, stat.S_IXGRP | stat.S_IXOTH):
         yield Finding("tokens", "warning", f"{named}, and others on this machine can read {file}", f"chmod 600 {file}")
         return
@@ -163,20 +166,23 @@ def _size(store: Store, days: float) -> Finding:
         parts.append(f"an order's journal usually takes {size.per_order / 1e3:,.0f} KB")
     if not days:
         return Finding("size", "ok", "; ".join((*parts, "nothing is ever removed (retention_days = 0)")))
-    found = store.retention.look(store.database.clock.now() - timedelta(days=days), most=MOST_MEASURED)
-    if found.bytes:
-        least = "at least " if found.orders == MOST_MEASURED else ""
-        parts.append(f"{least}{found.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
+    removable = store.retention.look(store.database.clock.now() - timedelta(days=days), most=MOST_MEASURED)
+    if removable.bytes:
+        least = "at least " if removable.orders == MOST_MEASURED else ""
+        parts.append(f"{least}{removable.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
     return Finding("size", "ok", "; ".join(parts))
 
 
 def _clock(store: Store) -> Finding:
     if store.database.dialect == "sqlite":
         return Finding("clock", "ok", "the database uses this machine's clock")
+    # Two readings around the question: how long the answer took must not count as a difference of clocks.
     before = datetime.now(UTC)
-    there = moment(store.database.read(lambda link: link.execute(sa.select(store.database.time.now)).scalar_one()))
+    database_time = moment(
+        store.database.read(lambda link: link.execute(sa.select(store.database.time.now)).scalar_one())
+    )
     after = datetime.now(UTC)
-    skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    skew = max((before - database_time).total_seconds(), (database_time - after).total_seconds(), 0.0)
     if skew > TOLERATED_SKEW_SECONDS:
         detail = f"this machine and the database differ by {skew:.1f} s"
         return Finding("clock", "warning", detail, "set both by NTP; leases are safe, times shown are not")
@@ -199,6 +205,7 @@ def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
 def unswept(snapshot: Snapshot) -> Iterator[Finding]:
     """A finding where there are unfinished orders, but no service and no drone sweeps any more."""
     swept = snapshot.examined.swept_at
+    # Without unfinished orders there is nothing to sweep for, and no harm in an installation that stands still.
     if swept is not None and snapshot.examined.orders and snapshot.age(swept) > UNSWEPT_SECONDS:
         late = duration(snapshot.age(swept))
         detail = f"nobody has swept for {late}: lost drones and times that come are noticed by nobody"

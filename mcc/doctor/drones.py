@@ -38,6 +38,7 @@ def _zombie_task(snapshot: Snapshot, node: CeleryNode, task: RunningTask) -> Fin
         detail = f"{node.name} works on order {task.order_id}, which this database does not know"
         advice = "that drone uses another database or queue: correct MCC_DATABASE_URL or MCC_REDIS_URL there"
         return Finding("zombie", "broken", detail, advice, task.order_id, node.name)
+    # Celery was asked before the database: an order that moved in between looks held by two.
     if _is_its_own(snapshot, node, order) or snapshot.age(order.moved_at) <= snapshot.thresholds.grace_seconds:
         return None
     held = _now_held(snapshot, order)
@@ -67,6 +68,7 @@ def _kill_advice(snapshot: Snapshot, node: CeleryNode) -> str:
 
 def _outlived(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
     """A finding where the process outlived its incarnation `drone` and did not register as another one."""
+    # A pid says nothing once another incarnation has it.
     if drone.state == "live" or _is_replaced(snapshot, drone):
         return None
     ended = LEAVING_SECONDS if drone.state == "left" else snapshot.thresholds.lost_seconds
@@ -115,6 +117,7 @@ def silent(snapshot: Snapshot) -> Iterator[Finding]:
 def _silent(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
     heard = snapshot.age(drone.heartbeat_at)
     process = PROCESS_CLAUSES[snapshot.process(drone)]
+    # By the database's clock (decision 10): a late heartbeat alone does not lose a lease that is still in time.
     if not drone.in_time and heard > snapshot.thresholds.lost_seconds:
         detail = f"the lease of {process_of(drone)} ran out, {duration(heard)} after it was last heard of{process}"
         advice = f"a sweep declares it lost, and none has: {FIX_COMMAND}"

@@ -88,6 +88,7 @@ def _repaired(installation: Installation) -> Sequence[Repair]:
     """Make the repairs that the findings call for. Raises `StoreError`, and ValueError for an invalid address."""
     with installation.store() as store:
         snapshot = _snapshot(installation, store)
+        # Only repairs that a finding calls for: `--fix` on an installation that is well writes nothing.
         fixes = {finding.fix for finding in (*judge(snapshot), *check_redis(installation)) if finding.fix}
         broker = None
         if isinstance(installation.redis, RedisSeen):
@@ -113,10 +114,12 @@ def check_redis(installation: Installation) -> Iterable[Finding]:
         case DispatchUnavailable() as problem:
             return [Finding("redis", "broken", str(problem), "orders still run, seconds later; start Redis")]
         case seen:
-            found = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
-            well = not any(finding.what == "redis" for finding in found)
+            findings = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
+            well = not any(finding.what == "redis" for finding in findings)
             address = without_password(installation.redis_url)
-            return [Finding("redis", "ok", f"answers at {address}, and can be written"), *found] if well else found
+            return (
+                [Finding("redis", "ok", f"answers at {address}, and can be written"), *findings] if well else findings
+            )
 
 
 def _redis_program() -> Finding:
@@ -156,7 +159,7 @@ def check_orders(installation: Installation) -> Iterable[Finding]:
 
 def judge(snapshot: Snapshot) -> list[Finding]:
     """One finding that counts the orders, then one for each contradiction or problem, the worst first."""
-    found = [
+    findings = [
         *zombies(snapshot),
         *ghosts(snapshot),
         *unknown_workers(snapshot),
@@ -166,14 +169,15 @@ def judge(snapshot: Snapshot) -> list[Finding]:
         *refused_messages(snapshot),
         *leftovers(snapshot),
     ]
-    found.sort(key=lambda finding: -SEVERITY.index(finding.state))
-    return [_summary(snapshot, well=not found), *bounded(found)]
+    # Before they are bounded, so that what is left out of a long list is the mildest.
+    findings.sort(key=lambda finding: -SEVERITY.index(finding.state))
+    return [_summary(snapshot, well=not findings), *bounded(findings)]
 
 
 def _summary(snapshot: Snapshot, *, well: bool) -> Finding:
     counts = sorted(snapshot.examined.counts.items(), key=lambda item: -item[1])
     counted = ", ".join(f"{number:,} {status.value}" for status, number in counts) or "none is unfinished"
-    more = "" if snapshot.examined.whole else "; of those that are not well there are more than are told here"
+    more = "" if snapshot.examined.whole else "; more of them are not well than are listed here"
     agreed = "; database, Celery and processes agree" if well and snapshot.nodes is not None else ""
     return Finding("orders", "ok", f"{counted}{more}{agreed}")
 

@@ -41,9 +41,11 @@ def bounded(findings: Iterable[Finding], most: int = MOST_OF_A_KIND) -> list[Fin
 
 
 def _shortened(findings: Sequence[Finding], most: int) -> list[Finding]:
+    # A line that says "1 more" takes as much room as the finding itself.
     if len(findings) <= most + 1:
         return list(findings)
     rest = findings[most:]
+    # The line counts for the exit code as the worst that it stands for would.
     worst = max((finding.state for finding in rest), key=SEVERITY.index)
     fix = next((finding.fix for finding in rest if finding.fix), None)
     return [*findings[:most], Finding(rest[0].what, worst, f"{len(rest)} more of this kind", rest[0].advice, fix=fix)]

@@ -42,6 +42,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         except Exception as error:
             failures.append(error)
 
+    # A daemon thread, since a hanging connection cannot be interrupted: the program must end without it.
     thread = threading.Thread(target=run, name="doctor", daemon=True)
     thread.start()
     thread.join(seconds)
@@ -77,11 +78,13 @@ def _ask(at: RedisAt, queues: Sequence[str], seconds: float, expected: int) -> S
     app = make_app(at, queues, name="mcc.doctor", seconds=seconds)
     try:
         with translated():
+            # Celery waits out the whole timeout however fast the answers come, so a short ping goes first.
             pinged = dict(app.control.inspect(timeout=min(seconds, FIRST_SECONDS)).ping() or {})
             if len(pinged) < expected and seconds > FIRST_SECONDS:
                 pinged |= app.control.inspect(timeout=seconds - FIRST_SECONDS).ping() or {}
             if not pinged:
                 return []
+            # With the limit, each question ends when the last of those that are up has answered.
             each = app.control.inspect(destination=list(pinged), timeout=seconds, limit=len(pinged))
             stats, active, consumed = each.stats() or {}, each.active() or {}, each.active_queues() or {}
     finally:
@@ -154,6 +157,7 @@ class Installation:
         """Celery's workers, or why they could not be queried; None: there is no Redis."""
         if self.redis is None or isinstance(self.redis, DispatchUnavailable):
             return self.redis
+        # A question to workers is a message: a Redis that takes none would only be waited for.
         if self.redis.refusal or self.redis.unfit:
             return DispatchUnavailable("not asked: Redis cannot be used")
         try:

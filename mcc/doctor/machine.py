@@ -42,7 +42,7 @@ def check_data_dir(installation: Installation) -> Iterable[Finding]:
     try:
         refuse_others(directory.stat(), directory)
     except NotPrivate as problem:
-        detail = f"no client believes what is said of a service there: {problem}"
+        detail = f"no client trusts the description of a service there: {problem}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
     readable = [name for name in ("token", "family.json", "flower.auth", "mcc.db") if others_may_read(directory / name)]
     if readable and others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
@@ -56,7 +56,7 @@ def check_configuration(installation: Installation) -> Iterable[Finding]:
     try:
         tried = _run_drone(installation, "check")
     except subprocess.TimeoutExpired:
-        return [Finding("config", "warning", f"a look at it took longer than {CHECK_SECONDS:g} s", "try once more")]
+        return [Finding("config", "warning", f"checking it took longer than {CHECK_SECONDS:g} s", "try once more")]
     if tried.returncode:
         return [Finding("config", "broken", tried.stderr.strip() or "drones cannot read it", "correct it")]
     files = installation.settings.configuration
@@ -67,6 +67,7 @@ def check_configuration(installation: Installation) -> Iterable[Finding]:
 def _run_drone(installation: Installation, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `drone` in a process of its own: `mcc` does not import `drone`."""
     return subprocess.run(
+        # `-P`: a directory `drone` where the command was typed must not be imported in its place.
         [sys.executable, "-P", "-m", "drone.cli", command],
         env=dict(installation.environment),
         capture_output=True,
@@ -80,6 +81,7 @@ def check_disk(installation: Installation) -> Iterable[Finding]:
     wanted = [installation.settings.data_dir]
     if (file := database_file(installation.settings.database_url)) is not None:
         wanted.append(file.parent)
+    # Reversed twice, so that of two places on one disk the data directory is named.
     disks = {place.stat().st_dev: place for place in map(existing, reversed(wanted))}
     reserve = round(installation.settings.disk_reserve_mb * 1_000_000)
     return [_space(place, shutil.disk_usage(place).free, reserve) for place in reversed(disks.values())]
@@ -102,8 +104,10 @@ def check_checkouts(installation: Installation) -> Iterable[Finding]:
     except (OSError, ValueError) as problem:
         yield Finding("checkouts", "warning", f"what drones keep cannot be read: {problem}", "look at its permissions")
         return
-    for one in kept:
-        detail = f"{one.place} ({figures.bytes_(one.bytes_)}, {one.address}) is old and stays: {one.why}"
+    for checkout in kept:
+        detail = (
+            f"{checkout.place} ({figures.bytes_(checkout.bytes_)}, {checkout.address}) is old and stays: {checkout.why}"
+        )
         yield Finding("checkouts", "warning", detail, "push or copy what is wanted of it, then delete the directory")
 
 
@@ -174,6 +178,8 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
     models, environment = _models(installation), installation.environment
     wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
     missing = {key: _models_named(name for name, its in wanted.items() if its == key) for key in wanted.values()}
+    # Drones may run elsewhere, with keys that this environment lacks: a model that one registered without a problem has
+    # its own.
     at_work = installation.models_at_work() if any(not environment.get(key) for key in missing) else frozenset[str]()
     for key, named in missing.items():
         if environment.get(key):
@@ -189,9 +195,9 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
         refused = not models[name].get("send_key_to_other_host") and address and refusal(key, address, beside)
         if refused and environment.get(key):
             yield Finding("keys", "warning", f"model {name} cannot be used: {refused}", "")
-    there = [key for key in dict.fromkeys((*KEY_NAMES, *wanted.values())) if environment.get(key)]
-    if there:
-        yield Finding("keys", "ok", f"set here: {', '.join(there)}")
+    keys_set = [key for key in dict.fromkeys((*KEY_NAMES, *wanted.values())) if environment.get(key)]
+    if keys_set:
+        yield Finding("keys", "ok", f"set here: {', '.join(keys_set)}")
     elif not models:
         detail = (
             f"none of {', '.join(KEY_NAMES)} is set: a local Ollama is used when there is one, else the offline model"

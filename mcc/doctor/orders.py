@@ -128,8 +128,16 @@ def _waits_for(snapshot: Snapshot, waiting: OpenCalls) -> str:
 def _unclaimed(snapshot: Snapshot) -> Iterator[Finding]:
     queued = [order for order in snapshot.examined.orders if order.status is OrderStatus.QUEUED]
     for queue, depth in snapshot.examined.queued.items():
-        serving = [one for one in snapshot.examined.drones if one.up and not one.draining and queue in one.queues]
-        late = [one for one in queued if one.queue == queue and one.claimable and _waited_long(snapshot, one)]
+        serving = [
+            candidate
+            for candidate in snapshot.examined.drones
+            if candidate.up and not candidate.draining and queue in candidate.queues
+        ]
+        late = [
+            candidate
+            for candidate in queued
+            if candidate.queue == queue and candidate.claimable and _waited_long(snapshot, candidate)
+        ]
         if not serving:
             yield from _unserved(snapshot, queue, depth, [order for order in queued if order.queue == queue])
         elif (free := sum(max(drone.slots - drone.active, 0) for drone in serving)) > 0:

@@ -134,6 +134,7 @@ def _info(link: redis.Redis, section: str) -> Mapping[str, Any]:
 
 def _write_error(link: redis.Redis, prefix: str) -> str:
     try:
+        # Only a write shows it: PING is answered by a Redis that is full, read-only or cannot save.
         link.set(f"{prefix}doctor.{fresh_id()}", "probe", ex=PROBE_SECONDS)
     except redis.ResponseError as error:
         # redis-py removes this code from the beginning of the error's text.
@@ -158,11 +159,13 @@ def _undeclared_lists(link: redis.Redis, queues: Sequence[str], prefix: str) -> 
     declared = {key for queue in queues for key in queue_keys(queue, prefix)} | {f"{prefix}{REMOVED}"}
     strays: dict[str, int] = {}
     canaries: dict[str, None] = {}
-    for found in islice(link.scan_iter(match=f"{prefix}*", count=500, _type="list"), KEYS):
-        key = found.decode("utf-8", "backslashreplace")
+    # SCAN, and only so many: KEYS would stop a shared Redis for everybody while it runs.
+    for raw_key in islice(link.scan_iter(match=f"{prefix}*", count=500, _type="list"), KEYS):
+        key = raw_key.decode("utf-8", "backslashreplace")
         name = key.removeprefix(prefix).partition(PRIORITY_SEPARATOR)[0]
         if name.startswith(CANARY):
             canaries[name] = None
+        # Mailboxes of Celery's own remote control look like queues.
         elif key not in declared and not name.endswith("celery.pidbox"):
             strays[name] = strays.get(name, 0) + _int(link.llen(key))
     return strays, list(canaries)
@@ -173,6 +176,7 @@ def _clear_key(link: redis.Redis, key: str, prefix: str) -> int:
     if kind == "none":
         return 0
     if kind != "list":
+        # Renamed, not deleted: whoever wrote it may want it back.
         link.rename(key, f"{prefix}{REMOVED}.{key.removeprefix(prefix)}")
         return 1
     return sum(
@@ -257,7 +261,7 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
         detail = REFUSALS.get(code, f"it refuses to be written: {seen.refusal}")
         yield Finding("redis", "broken", detail, ADVICE.get(code, "see its log and configuration"))
     elif seen.memory_limit and seen.memory_used >= FULL_PART * seen.memory_limit:
-        detail = f"{seen.memory_used / seen.memory_limit:.0%} of its memory are used"
+        detail = f"{seen.memory_used / seen.memory_limit:.0%} of its memory is used"
         yield Finding("redis", "warning", detail, ADVICE["OOM"])
     if seen.policy not in ("", KEEPS):
         detail = f"maxmemory-policy is {seen.policy}: when memory runs out it throws messages away"

@@ -62,13 +62,14 @@ Maker = Callable[[Snapshot, RepairContext], Iterator[Repair]]
 def repair(fixes: Collection[Fix], snapshot: Snapshot, context: RepairContext) -> list[Repair]:
     """Make the repairs `fixes`, in the order in which one helps the next. Answers failed ones too."""
     makers: dict[Fix, Maker] = {
+        # Locks go first, so that an order that is swept or nudged later finds its workspace free.
         "locks": _unlock,
         "receipts": _settle,
         "messages": _clear,
         "sweep": _sweep,
         "nudge": _nudge,
     }
-    return [one for fix, make in makers.items() if fix in fixes for one in _safely(fix, make, snapshot, context)]
+    return [made for fix, make in makers.items() if fix in fixes for made in _safely(fix, make, snapshot, context)]
 
 
 def _safely(fix: Fix, make: Maker, snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:

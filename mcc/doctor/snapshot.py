@@ -117,6 +117,7 @@ class Snapshot:
 
     def incarnations(self, node: CeleryNode) -> Sequence[SeenDrone]:
         """The incarnations that the process of `node` registered: those of its name and pid, else those of its pid."""
+        # Processes of several hosts and containers share pids, so the name goes first.
         near = [
             drone
             for drone in self.examined.drones
@@ -174,8 +175,8 @@ def open_calls(entries: Iterable[Entry]) -> OpenCalls:
     tracker, paused = OpenCallTracker(), False
     for entry in entries:
         tracker.add(entry)
-        fact, whole = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
-        if whole and isinstance(fact, ControlApplied):
+        fact, concerns_order = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
+        if concerns_order and isinstance(fact, ControlApplied):
             paused = fact.paused(paused)
     begun = (call for call in tracker.calls if call.begun)
     return OpenCalls(tuple(sorted(begun, key=lambda call: call.since)), paused)
@@ -191,8 +192,10 @@ def process_state(drone: SeenDrone, proc: Path = PROC) -> ProcessState:
     if not (proc / "uptime").exists():
         return ProcessState.UNKNOWN
     try:
+        # The name of a program may contain blanks and brackets: only behind the last bracket are the fields countable.
         fields = (proc / str(drone.pid) / "stat").read_text().rpartition(")")[2].split()
         uptime = float((proc / "uptime").read_text().split()[0])
+    # The process may end between the opening of its file and the reading.
     except (FileNotFoundError, ProcessLookupError):
         return ProcessState.GONE
     except (OSError, ValueError, IndexError):

@@ -55,7 +55,7 @@ def new_state(
         try:
             _add_initial(work, node)
         except DispatchRefused as refused:
-            raise DispatchRefused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
+            raise DispatchRefused(422, *(f"nodes.{place}: {sentence}" for sentence in refused.sentences)) from None
     work.author = author
     _set_values(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
     work.step("create", ROOT, {name: (None, value) for name, value in set_values(work.state.root).items()})

@@ -83,10 +83,10 @@ class Blueprint:
         if isinstance(named, Mapping):
             return _from_mapping(named)
         if isinstance(named, str) and _NAME.fullmatch(named):
-            found = blueprint_files((*folders, shipped_blueprints()))
-            if named not in found:
-                raise failed(named, f"There is no blueprint {named!r}{suggestion(named, found)}")
-            named = found[named]
+            files = blueprint_files((*folders, shipped_blueprints()))
+            if named not in files:
+                raise failed(named, f"There is no blueprint {named!r}{suggestion(named, files)}")
+            named = files[named]
         return cls.parse(_text_of(Path(named)), str(named))
 
 
@@ -99,7 +99,7 @@ def shipped_blueprints() -> Path:
 
 def blueprint_files(folders: Sequence[Path]) -> Mapping[str, Path]:
     """Blueprint files by name (the file's stem); where several folders have a name, the first one wins."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for folder in folders:
         try:
             files = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
@@ -107,8 +107,8 @@ def blueprint_files(folders: Sequence[Path]) -> Mapping[str, Path]:
             continue
         for path in files:
             if _NAME.fullmatch(path.stem):
-                found.setdefault(path.stem, path)
-    return MappingProxyType(dict(sorted(found.items())))
+                by_name.setdefault(path.stem, path)
+    return MappingProxyType(dict(sorted(by_name.items())))
 
 
 def _text_of(path: Path) -> str:
@@ -122,7 +122,7 @@ def _text_of(path: Path) -> str:
     except ValueError as error:
         if isinstance(error, BlueprintError):
             raise
-        raise failed(str(path)[:200], "This is no name of a file") from error
+        raise failed(str(path)[:200], "This is not a file name") from error
     if len(content) > MAX_BYTES:
         raise failed(str(path), f"A blueprint may have {MAX_BYTES // 1024} KB at most; this has more")
     try:
@@ -136,16 +136,16 @@ def _from_mapping(content: Mapping[str, Any]) -> Blueprint:
     try:
         text = to_json(content).decode()
     except (TypeError, ValueError) as error:
-        raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
+        raise failed("blueprint", f"This is not the content of a blueprint: {error}") from error
     value = json.loads(text)
     return _blueprint_of(ParsedBlueprint("blueprint", text, value, {}))
 
 
 def _blueprint_of(source: ParsedBlueprint) -> Blueprint:
-    found, problems = structure(source)
-    if found is None:
+    structured, problems = structure(source)
+    if structured is None:
         raise BlueprintError(problems, source.label)
-    spec = found.spec
+    spec = structured.spec
     if (why := field_checks.too_many(spec)) is not None:
         raise BlueprintError((*problems, BlueprintProblem(None, "", why)), source.label)
     components: dict[str, CompiledComponent] = {}
@@ -159,8 +159,8 @@ def _blueprint_of(source: ParsedBlueprint) -> Blueprint:
     found_there = chain(
         field_checks.field_problems(spec),
         tree_checks.agent_problems(spec),
-        tree_checks.tree_problems(spec, known, found.whole),
-        tree_checks.binding_problems(spec, components, found.whole),
+        tree_checks.tree_problems(spec, known, structured.whole),
+        tree_checks.binding_problems(spec, components, structured.whole),
     )
     problems += [source.problem(location, message) for location, message in islice(found_there, MAX_PROBLEMS + 1)]
     if problems:
@@ -175,5 +175,5 @@ def _canonical(source: ParsedBlueprint) -> str:
     try:
         return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
-        problem = BlueprintProblem(None, "", "A number in it is none that JSON has")
+        problem = BlueprintProblem(None, "", "It contains a number that JSON does not have")
         raise BlueprintError((problem,), source.label) from error

@@ -46,13 +46,13 @@ def brief_of(blueprint: Blueprint, state: DocumentState, node_id: str, role: Rol
     """
     node = state.find(node_id)
     frame = frame_of(blueprint, node.component, role)
-    begins, own = _task(blueprint, state, node, role)
+    begins, ending = _task(blueprint, state, node, role)
     return Brief(
         system=frame.system,
-        task=f"{begins}{own}{frame.end}",
+        task=f"{begins}{ending}{frame.end}",
         present="\n\n".join(_present(blueprint, state, node, role)),
         tools=frame.tools,
-        asked=TaskPrefix(begins).digest(own, frame),
+        asked=TaskPrefix(begins).digest(ending, frame),
         inputs=inputs_of(blueprint, state, node, role),
         rules=blueprint.component(node.component).rules_digest,
     )
@@ -73,30 +73,30 @@ def _task(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) ->
 def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Iterator[str]:
     component = blueprint.component(node.component)
     section = "metadata" if role == "metadata" else "props"
-    yield f"# How it stands\nThis is the node {state.path(node)}."
+    yield f"# Current state\nThis is the node {state.path(node)}."
     values = [name for name, field in component.fields.items() if field.section == section]
     in_frame = frame_of(blueprint, node.component, role).known
-    there = [name for name in values if name not in in_frame]
-    yield from _section("Values that are there", list(value_lines(node, there)))
+    filled = [name for name in values if name not in in_frame]
+    yield from _section("Current values", list(value_lines(node, filled)))
     if role == "node":
-        yield from _nodes("Children that are there", blueprint, state, state.children_of(node))
+        yield from _nodes("Current children", blueprint, state, state.children_of(node))
     if component.validates:
         # The system prompt says already which fields are required.
         broken = (
-            one
-            for one in node.verdicts
-            if one.ok is False and _concerns(one.rule, section) and not one.rule.endswith(".required")
+            verdict
+            for verdict in node.verdicts
+            if verdict.ok is False and _concerns(verdict.rule, section) and not verdict.rule.endswith(".required")
         )
-        wrong = [f"- {one.rule}: {one.message}" for one in broken]
+        wrong = [f"- {verdict.rule}: {verdict.message}" for verdict in broken]
         yield from _section("Rules that do not hold", wrong)
     stamp = node.stamps.get(role)
     if stamp is not None:
-        changed = [f"- {one}" for one in changes_since(blueprint, state, node, role, stamp)]
+        changed = [f"- {change}" for change in changes_since(blueprint, state, node, role, stamp)]
         yield from _section("What has changed since it was made", changed)
-    held = [name for name in values if (found := node.provenance.get(name)) is not None and found.held]
+    held = [name for name in values if (provenance := node.provenance.get(name)) is not None and provenance.held]
     if held:
         yield f"People hold these values. They stay as they are, and cannot be set: {', '.join(held)}."
-    if role == "node" and (found := node.provenance.get(CHILDREN)) is not None and found.held:
+    if role == "node" and (provenance := node.provenance.get(CHILDREN)) is not None and provenance.held:
         yield "People hold the children as they are: none is made, moved or taken away."
     if role == "node":
         for target, found_nodes in reference_targets(blueprint, state, node):
@@ -124,8 +124,8 @@ def reference_targets(blueprint: Blueprint, state: DocumentState, node: Node) ->
     document."""
     fields = blueprint.component(node.component).spec.properties.values()
     about = (spec.items if isinstance(spec, ListField) else spec for spec in fields if not spec.computed)
-    for component in dict.fromkeys(one.to for one in about if isinstance(one, ReferenceField)):
+    for component in dict.fromkeys(field.to for field in about if isinstance(field, ReferenceField)):
         beside = () if node.parent_id is None else state.children[node.parent_id]
         near = chain((state.nodes[id] for id in beside[:LOOKED_AT]), islice(state.walk(), LOOKED_AT))
-        found = {one.id: one for one in near if one.component == component and one.id != node.id}
-        yield component, tuple(found.values())
+        targets = {other.id: other for other in near if other.component == component and other.id != node.id}
+        yield component, tuple(targets.values())

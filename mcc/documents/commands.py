@@ -210,13 +210,13 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
     several: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
     made: list[Command] = []
     wrong: list[str] = []
-    for place, one in enumerate(several):
-        if isinstance(one, AnyCommand):
-            made.append(one)  # type: ignore[arg-type]
+    for place, command in enumerate(several):
+        if isinstance(command, AnyCommand):
+            made.append(command)  # type: ignore[arg-type]
             continue
         prefix = f"commands.{place}" if len(several) > 1 else ""
         try:
-            made.append(_command(one, node))
+            made.append(_command(command, node))
         except _Invalid as error:
             for field, message in error.found:
                 name = f"{prefix}{'.' if prefix and field else ''}{field}"
@@ -242,8 +242,8 @@ def _command(given: object, node: str | None) -> Any:
             ("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}")
         )
     kind = FROM_OUTSIDE[name]
-    whole = {"node": node, **given} if node is not None and name in _BOUND else given
-    surplus = [key for key in whole if key not in kind.model_fields]
+    values = {"node": node, **given} if node is not None and name in _BOUND else given
+    surplus = [key for key in values if key not in kind.model_fields]
     if surplus:
         raise _Invalid(
             *(
@@ -252,9 +252,9 @@ def _command(given: object, node: str | None) -> Any:
             )
         )
     try:
-        return kind.model_validate(whole)
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise _Invalid(*((one.field, one.message) for one in mistakes(error.errors()))) from None
+        raise _Invalid(*((mistake.field, mistake.message) for mistake in mistakes(error.errors()))) from None
 
 
 def addressed(commands: Iterable[Command]) -> tuple[str, ...]:

@@ -64,13 +64,15 @@ def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> Com
     names = _Names(spec)
     fields = MappingProxyType(dict(_fields(spec, names, tell)))
     rules = tuple(_rules(spec, fields, names, tell))
-    computed = in_order({one.name: one.computation for one in fields.values() if one.computation is not None})
+    computed = in_order({field.name: field.computation for field in fields.values() if field.computation is not None})
     for loop in computed.loops:
         first = fields[loop[0]]
         shown = loop if len(loop) <= _LOOP else (*loop[: _LOOP - 1], "…")
         way = " → ".join((*shown, loop[0]))
-        tell(_at(first, "formula" if first.spec.formula is not None else "bind"), f"This is made of itself: {way}")
-    ordered = tuple(fields[one] for one in computed.order)
+        tell(
+            _at(first, "formula" if first.spec.formula is not None else "bind"), f"This is computed from itself: {way}"
+        )
+    ordered = tuple(fields[name] for name in computed.order)
     # `warnings=False`: pydantic does not expect an `UnknownField`; a blueprint with one is rejected later anyway.
     held_to = {"metadata", "properties", "rules", "children"}
     rules_digest = f"sha256:{digest(spec.model_dump(mode='json', by_alias=True, include=held_to, warnings=False))}"
@@ -184,7 +186,7 @@ def _hint(error: ExpressionError, field: CompiledField | None, known: Iterable[s
         return "; a rule of a metadata field sees metadata alone"
     if name == "parent":
         return "; what the parent has is bound to a field of its own, with bind"
-    meant = next((one for one in known if name and one.partition(".")[2] == name), None)
+    meant = next((candidate for candidate in known if name and candidate.partition(".")[2] == name), None)
     return f"; did you mean {meant!r}?" if meant else ""
 
 

@@ -131,7 +131,9 @@ def _of_number(spec: NumberField) -> Constraints:
         yield (
             "integer",
             _plain(
-                lambda value: None if float(value).is_integer() else f"A whole number is needed, and {value} is none."
+                lambda value: (
+                    None if float(value).is_integer() else f"A whole number is needed, and {value} is not one."
+                )
             ),
         )
     if least is not None:
@@ -172,16 +174,16 @@ def _repeated(value: Sequence[Any]) -> str | None:
 
 
 def _leads_to(at: Subject, component: str) -> str | None:
-    found: Node | None = at.state.root
+    reached: Node | None = at.state.root
     for key in (part for part in at.value.split("/") if part):
         # Not `DocumentState.find`, which spends time on suggestions; a broken rule is judged again and again.
-        id = None if found is None else at.state.keys.get((found.id, key))
-        found = None if id is None else at.state.nodes[id]
-    if found is None:
+        id = None if reached is None else at.state.keys.get((reached.id, key))
+        reached = None if id is None else at.state.nodes[id]
+    if reached is None:
         return f"There is no node {_short(at.value)}; a {component} of this document is needed."
-    if found.component == component:
+    if reached.component == component:
         return None
-    return f"{_short(at.value)} is of the component {found.component}, and one of {component} is needed."
+    return f"{_short(at.value)} is of the component {reached.component}, and one of {component} is needed."
 
 
 def _no_option(value: str, options: Sequence[str]) -> str:

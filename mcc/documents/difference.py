@@ -56,7 +56,7 @@ def _values(node: Node | None) -> Mapping[str, object]:
 
 def _moved(before: DocumentState, after: DocumentState) -> set[str]:
     """Nodes with another parent, and a smallest set of reordered siblings that explains the new order."""
-    found = {
+    moved = {
         id for id, node in after.nodes.items() if id in before.nodes and before.nodes[id].parent_id != node.parent_id
     }
     for parent, below in after.children.items():
@@ -64,8 +64,8 @@ def _moved(before: DocumentState, after: DocumentState) -> set[str]:
         if earlier is not below and earlier:
             stayed = [id for id in below if id in before.nodes and before.nodes[id].parent_id == parent]
             places = {id: place for place, id in enumerate(earlier)}
-            found |= set(stayed) - _longest_rising(stayed, places)
-    return found
+            moved |= set(stayed) - _longest_rising(stayed, places)
+    return moved
 
 
 def _longest_rising(ids: Sequence[str], places: Mapping[str, int]) -> set[str]:
@@ -79,8 +79,8 @@ def _longest_rising(ids: Sequence[str], places: Mapping[str, int]) -> set[str]:
         ends[at : at + 1] = [places[id]]
         last[at : at + 1] = [id]
     kept: set[str] = set()
-    one = last[-1] if last else None
-    while one is not None:
-        kept.add(one)
-        one = before[one]
+    index = last[-1] if last else None
+    while index is not None:
+        kept.add(index)
+        index = before[index]
     return kept

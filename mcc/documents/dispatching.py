@@ -81,7 +81,9 @@ def dispatch(
         except DispatchRefused as refused:
             if len(typed) == 1:
                 raise
-            raise DispatchRefused(refused.status, *(f"commands.{index}: {one}" for one in refused.sentences)) from None
+            raise DispatchRefused(
+                refused.status, *(f"commands.{index}: {sentence}" for sentence in refused.sentences)
+            ) from None
     return finished(work, functions, command_id)
 
 
@@ -164,8 +166,9 @@ def _add_function_verdicts(work: DispatchWork, command: Judge) -> None:
         node = work.draft.node(id)
         if (
             node is not None
-            and max((node.version, *(one.version for one in node.provenance.values()))) <= command.version
+            and max((node.version, *(known.version for known in node.provenance.values()))) <= command.version
         ):
+            # A node in the draft is judged again; its own content stays the same.
             work.draft.put(replace(node))
             work.add_verdicts(node, verdicts)
             if alone:
@@ -180,6 +183,7 @@ def finished(
     if not work.draft.before and work.brief is None:
         return Change(work.base, work.base.version)
     recompute(work)
+    # After the recomputing and before the judging: rules see the values that will be stored.
     stamp(work)
     known = updated_referrers(work.blueprint, referrers(work.blueprint, work.base), work.draft)
     for id in _to_judge(work, known):
@@ -209,39 +213,44 @@ def _with_new_conflicts(work: DispatchWork, state: DocumentState, was: Blueprint
 
 def _to_judge(work: DispatchWork, known: Mapping[str, frozenset[str]]) -> list[str]:
     """The ids of nodes to judge: changed ones, their ancestors with function rules, and nodes that refer to them."""
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for id, before in list(work.draft.before.items()):
         node = work.draft.node(id)
         if node is not None:
-            found[id] = None
-            found.update((one.id, None) for one in work.state.ancestors(node) if work.component(one).has_function_rules)
+            ids[id] = None
+            ids.update(
+                (above.id, None) for above in work.state.ancestors(node) if work.component(above).has_function_rules
+            )
         if known and (before is None or node is None or before.parent_id != node.parent_id):
             paths = [] if before is None else [work.base.path(before)]
             paths += [] if node is None else [work.state.path(node)]
-            found.update((one, None) for path in paths for one in known.get(path, ()))
-    return [id for id in found if work.draft.node(id) is not None]
+            ids.update((referrer, None) for path in paths for referrer in known.get(path, ()))
+    return [id for id in ids if work.draft.node(id) is not None]
 
 
 def _judge(work: DispatchWork, id: str, functions: Functions | None) -> None:
     sent = work.given_verdicts.get(id, {})
     node = work.state.nodes[id]
     kinds = {rule.id: rule.kind for rule in work.component(node).rules}
-    given = {
-        name: RuleVerdict(name, kinds[name], one.ok, one.message, work.version)
-        for name, one in sent.items()
+    sent_verdicts = {
+        name: RuleVerdict(name, kinds[name], verdict.ok, verdict.message, work.version)
+        for name, verdict in sent.items()
         if kinds.get(name) in ("function", "evidence")
     }
     by_functions = {} if functions is None else judge_functions(work.blueprint, work.state, id, functions, work.version)
-    found = judge(
+    verdicts = judge(
         work.blueprint,
         work.state,
         id,
-        functions={**by_functions, **{name: one for name, one in given.items() if one.kind == "function"}},
-        evidence={name: one for name, one in given.items() if one.kind == "evidence"},
+        functions={
+            **by_functions,
+            **{name: verdict for name, verdict in sent_verdicts.items() if verdict.kind == "function"},
+        },
+        evidence={name: verdict for name, verdict in sent_verdicts.items() if verdict.kind == "evidence"},
         version=work.version,
     )
-    before = {one.rule: one for one in node.verdicts}
-    kept = tuple(_with_earlier_version(before.get(one.rule), one) for one in found)
+    before = {verdict.rule: verdict for verdict in node.verdicts}
+    kept = tuple(_with_earlier_version(before.get(verdict.rule), verdict) for verdict in verdicts)
     if kept != node.verdicts:
         work.draft.put(replace(node, verdicts=kept))
 
@@ -259,6 +268,7 @@ def _change(work: DispatchWork, state: DocumentState, command_id: str | None) ->
     changed: list[str] = []
     for id, before in work.draft.before.items():
         after = state.nodes.get(id)
+        # A command may put back what an earlier one of the same dispatch changed.
         if after is before or after == before:
             continue
         nodes[id] = after

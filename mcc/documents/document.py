@@ -79,16 +79,16 @@ class Document:
         Raises ValueError for text that is no such export, `DispatchRefused` for values that the blueprint does not
         allow.
         """
-        found = json.loads(text)
-        if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+        parsed = json.loads(text)
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("nodes"), list):
             raise ValueError("this is no export of a document: it has no list `nodes`")
         try:
-            nodes = _NODES.validate_python(found["nodes"])
+            nodes = _NODES.validate_python(parsed["nodes"])
         except ValidationError as error:
             wrong = mistakes(error.errors())
             raise ValueError(f"this is no export of a document: nodes.{wrong[0].sentence}") from error
-        document = cls(blueprint, title=str(found.get("title", "")), nodes=nodes, functions=functions)
-        held = [Accept(node=one["path"], fields=fields) for one in found["nodes"] if (fields := _held(one))]
+        document = cls(blueprint, title=str(parsed.get("title", "")), nodes=nodes, functions=functions)
+        held = [Accept(node=node["path"], fields=fields) for node in parsed["nodes"] if (fields := _held(node))]
         if held:
             document.dispatch(held)
         return document
@@ -120,10 +120,10 @@ class Document:
             if rule.kind == "function"
         }
         if self._given is None and wanted:
-            found = functions_in(tuple(sys.modules.values()), wanted)
+            known = functions_in(tuple(sys.modules.values()), wanted)
             # An incomplete result is not kept: a module with the missing functions may be imported later.
-            self._given = found if wanted <= found.keys() else None
-            return found
+            self._given = known if wanted <= known.keys() else None
+            return known
         return self._given or {}
 
     def dispatch(
@@ -142,7 +142,7 @@ class Document:
         if command_id is not None and command_id in self._done:
             return replace(self._done[command_id], state=self._state, nodes={}, steps=())
         author = author or self._author(by)
-        own = self._own.get((author.by, author.principal), ())
+        steps = self._own.get((author.by, author.principal), ())
         several = len(commands) if isinstance(commands, list | tuple) else 1
         change = dispatch(
             self.blueprint,
@@ -150,8 +150,8 @@ class Document:
             commands,
             author,
             expected_version=expected_version,
-            own=own,
-            removed={version: self._removed.get(version, ()) for version in versions_needed(own, several)},
+            own=steps,
+            removed={version: self._removed.get(version, ()) for version in versions_needed(steps, several)},
             functions=self.functions,
             command_id=command_id,
         )
@@ -184,10 +184,10 @@ class Document:
 
         Raises `DispatchRefused` (422).
         """
-        found = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
+        changed = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
         self.blueprint = blueprint
-        self.take(found.change)
-        return found
+        self.take(changed.change)
+        return changed
 
     def node(self, named: str) -> NodeView:
         """The current view of the node with this path or id. Raises `UnknownNode`."""

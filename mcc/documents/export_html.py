@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from mcc.contracts.documents import (
     Computed,
-    ConflictView,
     DocumentSummary,
     FailureView,
     NodeView,
@@ -76,7 +75,9 @@ def _node(node: NodeView, places: dict[str, str]) -> Iterator[str]:
     for reason in node.stale_because:
         yield f'<p class="note stale"><bdi>Changed since: {in_html(reason)}</bdi></p>\n'
     for conflict in node.conflicts:
-        yield _conflict(conflict)
+        why = "; ".join(conflict.because)
+        sentence = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
+        yield f'<p class="note conflict" dir="auto">{in_html(sentence)}</p>\n'
     yield from _values(node, places)
     yield from _verdicts(node.verdicts)
     yield from _provenance(node)
@@ -101,12 +102,6 @@ def _failure(failure: FailureView) -> str:
     listed = f"<ul>{errors}</ul>" if errors else ""
     sentence = f"The last run failed ({in_html(failure.reason)}): {in_html(failure.message)}"
     return f'<div class="note failed" dir="auto">{sentence}{listed}</div>\n'
-
-
-def _conflict(conflict: ConflictView) -> str:
-    why = "; ".join(conflict.because)
-    sentence = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
-    return f'<p class="note conflict" dir="auto">{in_html(sentence)}</p>\n'
 
 
 def _values(node: NodeView, places: dict[str, str]) -> Iterator[str]:
@@ -142,14 +137,14 @@ def _value(value: object, places: dict[str, str]) -> str:
 
 def _verdicts(verdicts: tuple[VerdictView, ...]) -> Iterator[str]:
     """Broken rules are visible at once; the others are folded behind a line with their number."""
-    broken = [one for one in verdicts if one.ok is False]
-    others = [one for one in verdicts if one.ok is not False]
+    broken = [verdict for verdict in verdicts if verdict.ok is False]
+    others = [verdict for verdict in verdicts if verdict.ok is not False]
     if broken:
         verb = "does" if len(broken) == 1 else "do"
         yield f'<p class="note failed">{len(broken)} of {len(verdicts)} rules {verb} not hold.</p>\n'
         yield from _rules(broken)
     if others:
-        open_ones = sum(one.ok is None for one in others)
+        open_ones = sum(verdict.ok is None for verdict in others)
         summary = f"{len(others) - open_ones} rules hold" + (f", {open_ones} not judged" if open_ones else "")
         yield f"<details><summary>{summary}</summary>\n"
         yield from _rules(others)
@@ -159,11 +154,11 @@ def _verdicts(verdicts: tuple[VerdictView, ...]) -> Iterator[str]:
 def _rules(verdicts: list[VerdictView]) -> Iterator[str]:
     yield '<div class="wide"><table class="facts"><thead><tr><th>rule</th><th>kind</th><th>verdict</th>'
     yield "<th>message</th><th>version</th></tr></thead><tbody>\n"
-    for one in verdicts:
-        name, words = _SIGNS[one.ok]
+    for verdict in verdicts:
+        name, words = _SIGNS[verdict.ok]
         yield (
-            f'<tr class="{name}"><td><code>{in_html(one.rule)}</code></td><td>{one.kind}</td><td>{words}</td>'
-            f'<td class="said" dir="auto">{in_html(one.message)}</td><td>{one.version}</td></tr>\n'
+            f'<tr class="{name}"><td><code>{in_html(verdict.rule)}</code></td><td>{verdict.kind}</td><td>{words}</td>'
+            f'<td class="said" dir="auto">{in_html(verdict.message)}</td><td>{verdict.version}</td></tr>\n'
         )
     yield "</tbody></table></div>\n"
 
@@ -173,11 +168,11 @@ def _provenance(node: NodeView) -> Iterator[str]:
         return
     yield '<details><summary>Where the values come from</summary>\n<div class="wide"><table class="facts"><thead><tr>'
     yield "<th>field</th><th>by</th><th>version</th><th>at</th><th>from</th><th>held</th></tr></thead><tbody>\n"
-    for name, one in node.provenance.items():
+    for name, known in node.provenance.items():
         yield (
-            f"<tr><td><code>{in_html(name)}</code></td><td>{one.by.replace('_', ' ')}</td><td>{one.version}</td>"
-            f"<td>{one.at.strftime('%Y-%m-%d %H:%M:%S')}</td>"
-            f'<td class="said">{_origin(one)}</td><td>{_acceptance(one)}</td></tr>\n'
+            f"<tr><td><code>{in_html(name)}</code></td><td>{known.by.replace('_', ' ')}</td><td>{known.version}</td>"
+            f"<td>{known.at.strftime('%Y-%m-%d %H:%M:%S')}</td>"
+            f'<td class="said">{_origin(known)}</td><td>{_acceptance(known)}</td></tr>\n'
         )
     yield "</tbody></table></div></details>\n"
 
@@ -191,7 +186,7 @@ def _origin(known: ProvenanceView) -> str:
         case SetByAgent():
             parts = {"order": known.order_id, "record": known.record_id, "asked": known.asked}
             parts_shown = [f"{name} {value}" for name, value in parts.items() if value]
-    return "<br>".join(f"<bdi>{in_html(one)}</bdi>" for one in parts_shown)
+    return "<br>".join(f"<bdi>{in_html(part)}</bdi>" for part in parts_shown)
 
 
 def _acceptance(known: ProvenanceView) -> str:

@@ -59,9 +59,9 @@ def _field(name: str, value: object) -> Iterator[str]:
 
 
 def _problems(node: NodeView) -> Iterator[str]:
-    problems = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
+    problems = [f"{verdict.rule}: {verdict.message}" for verdict in node.verdicts if verdict.ok is False]
     problems += [f"stale, because of {reason}" for reason in node.stale_because]
-    problems += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]
+    problems += [f"{held.field} is held and in conflict since version {held.since}" for held in node.conflicts]
     if node.failure is not None:
         problems.insert(0, f"the last run failed ({node.failure.reason}): {node.failure.message}")
     if problems:

@@ -55,7 +55,7 @@ def _of_field(field: FieldSpec, components: Set[str]) -> Problems:
     if field.formula is not None and field.bind is not None:
         yield ("bind",), "A field has a formula or a binding, and this has both"
     if field.default is not None and field.computed:
-        yield ("default",), "Nobody sets a value that is computed, so that its default never counts"
+        yield ("default",), "Nobody sets a computed value, so its default would never apply"
     elif field.default is not None and not wrong:
         yield from _of_default(field)
 
@@ -132,9 +132,9 @@ def _of_list(field: ListField, components: Set[str]) -> Problems:
     yield from ordered(field.min_items, field.max_items, "min_items", "max_items")
     for name in ("default", "formula", "bind"):
         if getattr(field.items, name) is not None:
-            yield ("items", name), f"An item has no {name} of its own; say it of the list"
+            yield ("items", name), f"An item has no {name} of its own; set it on the list"
     if field.items.required:
-        yield ("items", "required"), "An item is always there; say of the list that it is required, or min_items"
+        yield ("items", "required"), "An item is always present; make the list required, or give it min_items"
     for location, message in _of_constraints(field.items, components):
         yield ("items", *location), message
     if field.unique and isinstance(field.items, ChoiceField) and (field.min_items or 0) > len(field.items.options):

@@ -106,7 +106,7 @@ def in_order(computations: Mapping[str, Computation]) -> Order:
     loops: list[tuple[str, ...]] = [(name,) for name, made in computations.items() if name in made.reads]
     left = {name: made for name, made in computations.items() if name not in made.reads}
     while True:
-        below = {name: [one for one in made.reads if one in left] for name, made in left.items()}
+        below = {name: [read for read in made.reads if read in left] for name, made in left.items()}
         try:
             return Order(tuple(TopologicalSorter(below).static_order()), tuple(loops))
         except CycleError as error:

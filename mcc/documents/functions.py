@@ -77,16 +77,16 @@ def function(name: str) -> Callable[[F], F]:
 
 def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = None) -> Functions:
     """The marked functions in these modules, restricted to `names` if given. Raises ValueError for a duplicate name."""
-    found: dict[str, RuleFunction] = {}
+    functions: dict[str, RuleFunction] = {}
     for module in modules:
-        for one in list(vars(module).values()):
-            name = getattr(one, _MARK, None) if inspect.isroutine(one) else None
+        for member in list(vars(module).values()):
+            name = getattr(member, _MARK, None) if inspect.isroutine(member) else None
             if not isinstance(name, str) or (names is not None and name not in names):
                 continue
-            if name in found and found[name] is not one:
+            if name in functions and functions[name] is not member:
                 raise ValueError(f"two functions are registered as {name!r}; rename one of them")
-            found[name] = one
-    return MappingProxyType(found)
+            functions[name] = member
+    return MappingProxyType(functions)
 
 
 def run_function(found: RuleFunction, state: DocumentState, node: Node, seconds: float = SECONDS) -> str | None:

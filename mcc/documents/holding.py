@@ -61,12 +61,12 @@ def release(work: DispatchWork, command: Release) -> None:
 
 
 def _apply(work: DispatchWork, node: Node, names: tuple[str, ...], command: str, **changed: Any) -> None:
-    conflicts = {name: found for name, found in node.conflicts.items() if name not in names}
+    conflicts = {name: conflict for name, conflict in node.conflicts.items() if name not in names}
     after = replace(node, version=work.version, conflicts=conflicts, **changed)
     if command == "accept":
         mark_answered(work, after)
     work.draft.put(after)
-    states = [HOLD_STATE.dump_python(hold_state(one, names), mode="json") for one in (node, after)]
+    states = [HOLD_STATE.dump_python(hold_state(state, names), mode="json") for state in (node, after)]
     fields = {name: (node.value(name), node.value(name)) for name in names if name != CHILDREN}
     work.step(command, work.state.path(node), fields, {"node": node.id, "names": list(names), "standing": states})
 
@@ -97,7 +97,7 @@ def stamp(work: DispatchWork) -> None:
         frame = frame_of(blueprint, node.component, role)
         if not frame.tools:
             continue
-        above = [describe(blueprint, state, one) for one in state.ancestors(node)]
+        above = [describe(blueprint, state, ancestor) for ancestor in state.ancestors(node)]
         asked = TaskPrefix(task_opening(state.brief, above)).digest(own_part(frame, node), frame)
         inputs = inputs_of(blueprint, state, node, role)
         made = Stamp(asked, inputs, work.version, work.component(node).rules_digest)
@@ -114,8 +114,8 @@ def instruct(work: DispatchWork, command: Instruct) -> None:
         return
     work.brief = command.brief
     work.step(command.command, "/")
-    stamped = [(node.id, role, one) for node in work.state.nodes.values() for role, one in node.stamps.items()]
-    if all(one.record_id is None for _, _, one in stamped):
+    stamped = [(node.id, role, known) for node in work.state.nodes.values() for role, known in node.stamps.items()]
+    if all(known.record_id is None for _, _, known in stamped):
         work.to_stamp.update({(id, role): True for id, role, _ in stamped})
 
 
@@ -123,14 +123,16 @@ def _names(work: DispatchWork, node: Node, given: tuple[str, ...] | None) -> tup
     """The full names of the given fields; None = all that can be set and are. Raises `DispatchRefused` (422)."""
     fields = work.component(node).fields
     if given is None:
-        set_ones = [one.name for one in fields.values() if one.computation is None and node.value(one.name) is not None]
+        set_ones = [
+            field.name for field in fields.values() if field.computation is None and node.value(field.name) is not None
+        ]
         return tuple(name for name in set_ones if name in node.provenance)
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in given:
-        full = [one for one in (f"metadata.{name}", f"props.{name}") if one in fields]
+        full = [full_name for full_name in (f"metadata.{name}", f"props.{name}") if full_name in fields]
         exact = full[0] if len(full) == 1 else name
-        found[exact if exact == CHILDREN else work.field(node, exact).name] = None
-    return tuple(found)
+        chosen[exact if exact == CHILDREN else work.field(node, exact).name] = None
+    return tuple(chosen)
 
 
 def settle(work: DispatchWork, command: Settle) -> None:

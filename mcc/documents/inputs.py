@@ -20,18 +20,18 @@ _SHOWN = 60
 
 
 def inputs_of(blueprint: Blueprint, state: DocumentState, node: Node, role: Role) -> Inputs:
-    found: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "brief": _digest(state.brief) if state.brief else "",
         "instructions": frame_of(blueprint, node.component, role).digest.hex(),
     }
     for ancestor in state.ancestors(node):
         template = blueprint.component(ancestor.component).describe
-        found[f"describe {ancestor.component}"] = _digest(template.source)
+        inputs[f"describe {ancestor.component}"] = _digest(template.source)
         for name in template.names:
-            found[f"{ancestor.id} {name}"] = _stored(_value(state, ancestor, name))
+            inputs[f"{ancestor.id} {name}"] = _stored(_value(state, ancestor, name))
     for owner, name in _own_fields(blueprint, state, node, role):
-        found[f"{owner.id} {name}"] = _stored(_value(state, owner, name))
-    return found
+        inputs[f"{owner.id} {name}"] = _stored(_value(state, owner, name))
+    return inputs
 
 
 def changes_since(blueprint: Blueprint, state: DocumentState, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:

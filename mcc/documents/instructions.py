@@ -21,9 +21,9 @@ from mcc.documents.node import Role
 from mcc.documents.templates import as_text
 
 DEFAULT = (
-    "You fill in one part of a document that is made after a blueprint; the other parts have agents of their own. "
-    "Values are set with your tools: what you write as text beside them is kept nowhere. Write in the language of the "
-    "task, and keep to what it says."
+    "You fill in one part of a document that follows a blueprint; other agents fill in the other parts. Set values "
+    "with your tools: text that you write beside them is not kept. Write in the language of the task, and keep to what "
+    "it says."
 )
 """Opens the system prompt where the component has no `system` text of its own."""
 
@@ -117,7 +117,7 @@ def _settable(fields: Mapping[str, FieldSpec], tool: str) -> Iterator[str]:
 def _computed(fields: Mapping[str, FieldSpec]) -> Iterator[str]:
     lines = [f"- {field_described(name, spec)}" for name, spec in fields.items() if spec.computed]
     if lines:
-        yield "# Fields that are made of others and cannot be set"
+        yield "# Fields that are computed from others and cannot be set"
         yield from lines
 
 
@@ -133,8 +133,8 @@ def _children(blueprint: Blueprint, component: Component) -> Iterator[str]:
         return
     yield "# Children"
     yield (
-        "Make them with add_child, in the order in which they belong. Say of each what it is about, where it has "
-        "metadata; what else it holds is left to an agent of its own."
+        "Make them with add_child, in the order in which they belong. Describe what each is about, where it has "
+        "metadata; the rest of it is left to an agent of its own."
     )
     for name, count in component.children.items():
         description = blueprint.spec.components[name].description

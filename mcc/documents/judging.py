@@ -58,13 +58,13 @@ def judge_functions(
     for rule in component.rules if component.validates else ():
         if rule.kind != "function":
             continue
-        found = functions.get(rule.function)
-        if found is None:
+        function = functions.get(rule.function)
+        if function is None:
             verdicts[rule.id] = RuleVerdict(
                 rule.id, "function", None, f"No function {rule.function!r} is known here.", version
             )
         else:
-            why = run_function(found, state, node, seconds)
+            why = run_function(function, state, node, seconds)
             verdicts[rule.id] = RuleVerdict(rule.id, "function", why is None, why or "", version)
     return verdicts
 
@@ -91,8 +91,8 @@ def judge_evidence(
     verdicts: dict[str, RuleVerdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind == "evidence" and _is_due(rule, node, record_id, role):
-            found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
-            verdicts[rule.id] = RuleVerdict(rule.id, "evidence", found.holds, found.message, version)
+            judged = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
+            verdicts[rule.id] = RuleVerdict(rule.id, "evidence", judged.holds, judged.message, version)
     return verdicts
 
 
@@ -141,8 +141,8 @@ class _Judging:
             case "cel":
                 if self._cel is None:
                     self._cel = Round({"metadata": self._node.metadata, "props": self._node.props})
-                found = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
-                return self._verdict(rule, found.holds, found.message)
+                judged = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
+                return self._verdict(rule, judged.holds, judged.message)
         wrong = self._derived(rule)
         return self._verdict(rule, wrong is None, wrong or "")
 
@@ -158,6 +158,7 @@ class _Judging:
             return None if value is not None else "A value is needed here."
         if rule.constraint is None:
             return computed(field, context_of(self._state, self._node)).problem
+        # Whether a value is needed is a rule of its own: nothing else complains of a value that is not there.
         if value is None:
             return None
         return self._type_problem(field) or rule.constraint(Subject(self._state, self._node, value))
@@ -184,6 +185,7 @@ def _is_due(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
     if set_by is None or rule.field.startswith("metadata.") != (role == "metadata"):
         return False
     known = _evidence_verdict(node, rule)
+    # An earlier agent's value that had evidence is not judged by the calls of an agent that never looked at it.
     return set_by.record_id == record_id or known is None or not known.ok
 
 

@@ -61,7 +61,7 @@ def word_for(value: object) -> str:
 
 def _list(spec: ListField, value: object) -> str | None:
     if not isinstance(value, list | tuple):
-        return f"This is a list, and {word_for(value)} was given."
+        return f"This must be a list, and {word_for(value)} was given."
     for place, item in enumerate(value):
         why = "An item of a list cannot be null." if item is None else check_kind(spec.items, item)
         if why:
@@ -70,37 +70,43 @@ def _list(spec: ListField, value: object) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    return None if isinstance(value, str) else f"This is a text, and {word_for(value)} was given."
+    return None if isinstance(value, str) else f"This must be a text, and {word_for(value)} was given."
 
 
 def _number(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"This is a number, and {word_for(value)} was given."
+        return f"This must be a number, and {word_for(value)} was given."
     if isinstance(value, int):
         return None if abs(value) < _TOO_LARGE else "This number has more than 300 digits."
-    return None if math.isfinite(value) else f"This is a number, and {value} is none that JSON has."
+    return None if math.isfinite(value) else f"This must be a number, and JSON does not have {value}."
 
 
 def _boolean(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"This is true or false, and {word_for(value)} was given."
+    return None if isinstance(value, bool) else f"This must be true or false, and {word_for(value)} was given."
 
 
 def _choice(value: object) -> str | None:
-    return None if isinstance(value, str) else f"This is one of its options, a text, and {word_for(value)} was given."
+    return (
+        None if isinstance(value, str) else f"This must be one of its options, a text, and {word_for(value)} was given."
+    )
 
 
 def _date(value: object) -> str | None:
     if not isinstance(value, str):
-        return f"This is a date, such as 2026-01-31, and {word_for(value)} was given."
-    return None if as_date(value) is not None else f"This is a date, such as 2026-01-31, and {value[:40]!r} is none."
+        return f"This must be a date, such as 2026-01-31, and {word_for(value)} was given."
+    return (
+        None
+        if as_date(value) is not None
+        else f"This must be a date, such as 2026-01-31, and {value[:40]!r} is not one."
+    )
 
 
 def _reference(value: object) -> str | None:
     if not isinstance(value, str):
-        return f"This is the path of a node, and {word_for(value)} was given."
+        return f"This must be the path of a node, and {word_for(value)} was given."
     if value.startswith("/"):
         return None
-    return f"This is the path of a node, such as /lesson-2, and {value[:40]!r} is none."
+    return f"This must be the path of a node, such as /lesson-2, and {value[:40]!r} is not one."
 
 
 _KINDS: Mapping[str, Judge] = {

@@ -33,14 +33,14 @@ def own_functions(modules: Iterable[str], directory: Path | None) -> OwnFunction
     problems: list[str] = []
     for code in own_code(modules, directory, ENTRY_POINTS):
         try:
-            found = functions_in(_modules(code.load()))
+            functions_here = functions_in(_modules(code.load()))
         except (Exception, SystemExit) as error:
             problems.append(f"{code.name} ({code.origin}) cannot be loaded: {type(error).__name__}: {error}")
             continue
-        if not found:
+        if not functions_here:
             problems.append(f'{code.name} ({code.origin}) holds no function: mark one with @function("name")')
-        for name, one in found.items():
-            if functions.setdefault(name, one) is not one:
+        for name, function in functions_here.items():
+            if functions.setdefault(name, function) is not function:
                 problems.append(f"{code.name} ({code.origin}): another function is called {name!r}; rename one of them")
     for problem in problems:
         log.warning("rules of documents: %s", problem)
@@ -54,5 +54,5 @@ def _modules(found: object) -> Iterator[ModuleType]:
         return
     holder = ModuleType("functions")
     several = found if isinstance(found, list | tuple) else (found,)
-    vars(holder).update({str(place): one for place, one in enumerate(several)})
+    vars(holder).update({str(place): module for place, module in enumerate(several)})
     yield holder

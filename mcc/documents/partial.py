@@ -36,20 +36,20 @@ class Readable:
 
 def steps(value: Any, loc: Iterable[str | int]) -> Location:
     """A pydantic error location without the steps that are not in the file: it inserts the type of a field."""
-    found: list[str | int] = []
+    path: list[str | int] = []
     for step in loc:
         if step == "[key]":
             break
         if isinstance(value, dict) and step not in value and step == value.get("type"):
             continue
-        found.append(step)
+        path.append(step)
         if isinstance(value, dict):
             value = value.get(step)
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             value = value[step]
         else:
             value = None
-    return tuple(found)
+    return tuple(path)
 
 
 def readable(content: Mapping[str, Any]) -> Readable | None:
@@ -59,8 +59,8 @@ def readable(content: Mapping[str, Any]) -> Readable | None:
         try:
             spec = BlueprintSpec.model_validate(rest.value, strict=True)
         except ValidationError as error:
-            for one in error.errors(include_url=False, include_context=False):
-                rest.leave_out(steps(rest.value, one["loc"]))
+            for problem in error.errors(include_url=False, include_context=False):
+                rest.leave_out(steps(rest.value, problem["loc"]))
             continue
         return Readable(rest.with_unknown(spec), rest.whole)
     return None
@@ -117,15 +117,15 @@ class _Remainder:
         self.whole = self.whole and key == "blueprint"
 
     def _at(self, location: Location) -> Any:
-        found = self.value
+        part = self.value
         for step in location:
-            if isinstance(found, dict):
-                found = found.get(step)
-            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
-                found = found[step]
+            if isinstance(part, dict):
+                part = part.get(step)
+            elif isinstance(part, list) and isinstance(step, int) and step < len(part):
+                part = part[step]
             else:
                 return None
-        return found
+        return part
 
     def with_unknown(self, spec: BlueprintSpec) -> BlueprintSpec:
         components = dict(spec.components)

@@ -62,7 +62,7 @@ def task_opening(brief: str, ancestors: Sequence[str]) -> str:
     parts = [f"# The brief\n{brief}\n\n"] if brief else []
     if ancestors:
         share = _share(len(ancestors))
-        chain = fenced("\n".join(_cut(one, share) for one in ancestors), _SEED)
+        chain = fenced("\n".join(_cut(ancestor, share) for ancestor in ancestors), _SEED)
         parts.append(f"# What it is part of, from the whole down\n{chain}\n\n")
     return "".join(parts)
 
@@ -89,13 +89,13 @@ def describe(blueprint: Blueprint, state: DocumentState, node: Node) -> str:
     try:
         return _cut(component.describe.text(_lookup(state, node)))
     except TooLong:
-        return f"{component.name} (what it says of itself is too long to be told)"
+        return f"{component.name} (its own description is too long to be shown)"
 
 
 def own_part(frame: PromptFrame, node: Node) -> str:
     """The node's own part of a task: those of its fields that are settled before its agent runs."""
     lines = "\n".join(value_lines(node, frame.known))
-    return f"# What is settled of it\n{fenced(lines, _SEED)}\n\n" if lines else ""
+    return f"# What is settled about it\n{fenced(lines, _SEED)}\n\n" if lines else ""
 
 
 def value_lines(node: Node, names: Collection[str]) -> Iterator[str]:
@@ -131,8 +131,8 @@ def _known(component: CompiledComponent, role: Role) -> tuple[str, ...]:
     }
     for field in component.computed:
         assert field.computation is not None
-        own = (name for name in field.computation.reads if not name.startswith("parent.") and name != "position")
-        if made.issuperset(own):
+        reads = (name for name in field.computation.reads if not name.startswith("parent.") and name != "position")
+        if made.issuperset(reads):
             made.add(field.name)
     return tuple(name for name in component.fields if name in made)
 

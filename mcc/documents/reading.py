@@ -58,7 +58,7 @@ class BlueprintError(ValueError):
         if len(shown) > MAX_PROBLEMS:
             shown = [
                 *shown[:MAX_PROBLEMS],
-                BlueprintProblem(None, "", "There is more wrong; it is told when this is mended"),
+                BlueprintProblem(None, "", "There are more mistakes; they are reported once these are corrected"),
             ]
         self.problems = tuple(shown)
         self.source = source
@@ -112,8 +112,8 @@ def read(text: str, label: str) -> ParsedBlueprint:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise failed(label, f"A blueprint may have {MAX_BYTES // 1024} KB at most; this has more")
     text = text.removeprefix("\ufeff")
-    if text.lstrip().startswith("{") and (found := _json(text, label)) is not None:
-        return found
+    if text.lstrip().startswith("{") and (blueprint_json := _json(text, label)) is not None:
+        return blueprint_json
     try:
         parsed = parse(text)
     except YamlProblem as problem:
@@ -183,16 +183,16 @@ def _problem(source: ParsedBlueprint, error: ErrorDetails) -> BlueprintProblem:
 
 
 def _message(value: Any, location: Location, error: ErrorDetails) -> str:
-    kind, found = error["type"], error.get("input")
+    kind, given_value = error["type"], error.get("input")
     if kind == "extra_forbidden":
         return f"Nothing of this name is known here{suggestion(str(location[-1]), _known(value, location))}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _no_type(found, _ITEMS if "items" in location[-2:] else tuple(_FIELDS))
+        return _no_type(given_value, _ITEMS if "items" in location[-2:] else tuple(_FIELDS))
     if kind == "literal_error":
         words = [word.strip(" '") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(",")]
-        return f"{str(found)[:_SHOWN]!r} is not known here{suggestion(str(found), words)}"
+        return f"{str(given_value)[:_SHOWN]!r} is not known here{suggestion(str(given_value), words)}"
     if kind == "string_pattern_mismatch" and error["ctx"]["pattern"] == SPEC_NAME:
-        return f"{str(found)[:_SHOWN]!r} is no name; a name is lower case letters, digits and _, a letter first"
+        return f"{str(given_value)[:_SHOWN]!r} is no name; a name is lower case letters, digits and _, a letter first"
     if kind == "string_pattern_mismatch" and location == ("blueprint",):
         return "A blueprint's name is lower case letters, digits, _ and -, at most 64"
     if kind == "too_long" and location == ("components",):

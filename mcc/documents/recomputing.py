@@ -64,13 +64,14 @@ def _recompute_node(work: DispatchWork, node: Node, touched: set[str]) -> set[st
     for field in component.computed:
         if ALL not in names and names.isdisjoint(_reads(field)):
             continue
-        found, sources = computed(field, context).value, _sources(work, node, field)
+        value, sources = computed(field, context).value, _sources(work, node, field)
         before = provenance.get(field.name)
-        if not same_json(found, sections[field.section][field.key]):
-            sections[field.section][field.key] = found
+        if not same_json(value, sections[field.section][field.key]):
+            sections[field.section][field.key] = value
             names.add(field.name)
             changed.add(field.name)
-            provenance[field.name] = _provenance(work, field, sources)
+            by = "formula" if field.spec.formula is not None else "binding"
+            provenance[field.name] = Provenance(by=by, version=work.version, at=work.author.at, sources=sources)  # type: ignore[arg-type]
         elif before is not None and before.sources != sources:
             provenance[field.name] = replace(before, sources=sources)
     if provenance != node.provenance:
@@ -92,11 +93,6 @@ def _sources(work: DispatchWork, node: Node, field: CompiledField) -> tuple[str,
         f"{parent} {read.removeprefix(_ABOVE)}" if read.startswith(_ABOVE) else f"{own} {read}"
         for read in _reads(field)
     )
-
-
-def _provenance(work: DispatchWork, field: CompiledField, sources: tuple[str, ...]) -> Provenance:
-    by = "formula" if field.spec.formula is not None else "binding"
-    return Provenance(by=by, version=work.version, at=work.author.at, sources=sources)  # type: ignore[arg-type]
 
 
 def _followers(work: DispatchWork, node: Node, changed: set[str]) -> list[str]:

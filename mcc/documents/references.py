@@ -49,11 +49,11 @@ def referrers(blueprint: Blueprint, state: DocumentState) -> Mapping[str, frozen
     kept = state.memory.get(_KEY)
     if isinstance(kept, _Kept) and kept.nodes is state.nodes and kept.blueprint == blueprint:
         return kept.known
-    found: dict[str, set[str]] = {}
+    by_path: dict[str, set[str]] = {}
     for node in state.nodes.values():
         for path in references_of(blueprint, node):
-            found.setdefault(path, set()).add(node.id)
-    known = {path: frozenset(ids) for path, ids in found.items()}
+            by_path.setdefault(path, set()).add(node.id)
+    known = {path: frozenset(ids) for path, ids in by_path.items()}
     cache_referrers(blueprint, state, known)
     return known
 

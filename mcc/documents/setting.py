@@ -40,12 +40,12 @@ def with_values(
         sections[field.section][field.key] = value
         provenance[field.name] = work.provenance(node, before, value)
         changed_provenance[field.name] = [
-            PROVENANCE.dump_python(one, mode="json") for one in (before, provenance[field.name])
+            PROVENANCE.dump_python(known, mode="json") for known in (before, provenance[field.name])
         ]
     evidence = {
-        one.rule: [one.ok, one.message]
-        for one in node.verdicts
-        if one.kind == "evidence" and one.ok is not None and field_of_rule(one.rule) in fields
+        verdict.rule: [verdict.ok, verdict.message]
+        for verdict in node.verdicts
+        if verdict.kind == "evidence" and verdict.ok is not None and field_of_rule(verdict.rule) in fields
     }
     undo = {
         "node": node.id,
@@ -59,7 +59,7 @@ def with_values(
         metadata=sections["metadata"],
         props=sections["props"],
         provenance=provenance,
-        conflicts={name: one for name, one in node.conflicts.items() if name not in ended},
+        conflicts={name: conflict for name, conflict in node.conflicts.items() if name not in ended},
     )
     return changed, fields, undo
 
@@ -67,7 +67,7 @@ def with_values(
 def _mark_answered(work: DispatchWork, node: Node, fields: Collection[str]) -> dict[str, Any]:
     """Mark the roles whose agent these values replace. Answers what undo needs of it: the conflicts that end, and the
     role without a stamp, if there is just one."""
-    conflicts = {name: one for name, one in node.conflicts.items() if name in fields}
+    conflicts = {name: conflict for name, conflict in node.conflicts.items() if name in fields}
     roles: set[Role] = {"metadata" if name.startswith("metadata.") else "node" for name in fields}
     for role in roles if work.author.by in _ANSWERING else ():
         work.to_stamp.setdefault((node.id, role), False)
@@ -77,7 +77,7 @@ def _mark_answered(work: DispatchWork, node: Node, fields: Collection[str]) -> d
 
 def _checked(work: DispatchWork, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:
     wrong: list[str] = []
-    found: list[tuple[CompiledField, Any]] = []
+    checked: list[tuple[CompiledField, Any]] = []
     for name, value in values.items():
         try:
             field = work.field(node, name)
@@ -88,10 +88,10 @@ def _checked(work: DispatchWork, node: Node, values: Mapping[str, Any]) -> list[
         why = _held(work, node, name) or check_kind(field.spec, value)
         if why:
             wrong.append(f"{name} of {work.state.path(node)}: {why}")
-        found.append((field, as_stored(field.spec, value)))
+        checked.append((field, as_stored(field.spec, value)))
     if wrong:
         raise DispatchRefused(422, *wrong)
-    return found
+    return checked
 
 
 def _held(work: DispatchWork, node: Node, name: str) -> str | None:

@@ -102,11 +102,13 @@ def pending_of(blueprint: Blueprint, state: DocumentState, node: Node) -> tuple[
 def stale_because(blueprint: Blueprint, state: DocumentState, node: Node) -> tuple[str, ...]:
     """What changed since the node's agents ran, such as "/ metadata.grade, 7 → 8 at version 42"; empty for a node that
     is not stale."""
-    found = assessed(blueprint, state)
-    if node.id not in found.stale:
+    assessment = assessed(blueprint, state)
+    if node.id not in assessment.stale:
         return ()
     reasons = (
-        reason for role, stamp in found.outdated(node) for reason in changes_since(blueprint, state, node, role, stamp)
+        reason
+        for role, stamp in assessment.outdated(node)
+        for reason in changes_since(blueprint, state, node, role, stamp)
     )
     return tuple(dict.fromkeys(reasons)) or ("what its agent would be asked today",)
 
@@ -124,8 +126,8 @@ def new_conflicts(
         node = after.nodes[id]
         held = [
             name
-            for name, one in node.provenance.items()
-            if one.held and one.version != after.version and name not in node.conflicts
+            for name, known in node.provenance.items()
+            if known.held and known.version != after.version and name not in node.conflicts
         ]
         if held and id in before.nodes:
             reasons = stale_because(blueprint, after, node)
@@ -146,6 +148,7 @@ def _updated(known: Assessment, state: DocumentState) -> Assessment:
     made = Assessment(
         known.blueprint,
         state,
+        # Copies: `known` stays the assessment of its own state, which other threads may hold.
         dict(known.statuses),
         set(known.stale),
         known.counted.copy(),
@@ -164,7 +167,7 @@ def _updated(known: Assessment, state: DocumentState) -> Assessment:
 def _with_changed_prompt(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
     """The descendants of nodes whose description changed, or that moved: their prompts differ. `moved` are the parents
     whose list of children changed."""
-    found: set[str] = set()
+    ids: set[str] = set()
     nodes = made.state.nodes
     # A node without a cached description has no descendant with a stamp, as comparing one would have cached it.
     suspects = [id for id in changed if id in known.descriptions]
@@ -173,17 +176,17 @@ def _with_changed_prompt(known: Assessment, made: Assessment, changed: set[str],
         others = [id for id in tuple(known.descriptions) if id in nodes and id not in changed]
         suspects += [id for id in others if nodes[id].parent_id in moved]
     for id in suspects:
-        if id in found:
+        if id in ids:
             continue
         node = nodes[id]
         same_place = known.state.nodes[id].parent_id == node.parent_id
         if same_place and describe(made.blueprint, made.state, node) == known.descriptions[id]:
             continue
         for below in made.state.walk(node):
-            found.add(below.id)
+            ids.add(below.id)
             made.descriptions.pop(below.id, None)
             made.prefixes.pop(below.id, None)
-    return found
+    return ids
 
 
 def _judge(made: Assessment, ids: Iterable[str], known: Assessment | None) -> None:

@@ -88,12 +88,14 @@ class DocumentState:
             return self.nodes[named]
         node = self.root
         for key in (part for part in named.split("/") if part) if named.startswith(ROOT) else (named,):
-            found = self.keys.get((node.id, key)) if named.startswith(ROOT) else None
-            if found is None:
+            id = self.keys.get((node.id, key)) if named.startswith(ROOT) else None
+            if id is None:
                 above = self.path(node).rstrip("/")
-                near = did_you_mean(f"{above}/{key}", (f"{above}/{one.key}" for one in self.children_of(node)[:1_000]))
+                near = did_you_mean(
+                    f"{above}/{key}", (f"{above}/{child.key}" for child in self.children_of(node)[:1_000])
+                )
                 raise UnknownNode(f"there is no node {named[:200]!r} in this document{near}")
-            node = self.nodes[found]
+            node = self.nodes[id]
         return node
 
     def walk(self, top: Node | None = None) -> Iterator[Node]:
@@ -132,6 +134,7 @@ def difference(before: Mapping[str, Node], state: DocumentState) -> Iterable[str
     if isinstance(known, StateDifference) and known.before is before and known.after is state.nodes:
         return known.ids
     nodes = state.nodes
+    # By identity: nodes are immutable, and comparing their values would cost as much as reading them.
     return {id for id in before.keys() | nodes.keys() if before.get(id) is not nodes.get(id)}
 
 
@@ -154,6 +157,7 @@ class StateDraft:
     def __init__(self, state: DocumentState) -> None:
         self.before: dict[str, Node | None] = {}
         self._base = state.nodes
+        # A copy once for all commands of a dispatch: threads may be reading the state that it is made from.
         self._nodes = dict(state.nodes)
         self._children: dict[str, Sequence[str]] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -191,13 +195,13 @@ class StateDraft:
         """A rank for this index (from 0) among the children; re-ranks neighbours where no number is left between."""
         siblings = self.state.children.get(parent_id, ())
         index = min(index, len(siblings))
-        found = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
-        if found is None:
+        rank = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
+        if rank is None:
             self._make_room(siblings, index)
             siblings = self.state.children[parent_id]
-            found = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
-        assert found is not None
-        return found
+            rank = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
+        assert rank is not None
+        return rank
 
     def rank_near(self, parent_id: str, rank: float) -> float:
         """This rank, or one right before the child that already has it."""
@@ -266,8 +270,8 @@ class StateDraft:
             start = first if first is not None else (last if last is not None else 0.0) - (high - low + 1)
             end = last if last is not None else start + (high - low + 1)
             gap = (end - start) / (high - low + 1)
-            whole = low == 0 and high == len(siblings)
-            if whole or (start + gap / 1024 > start and end - gap / 1024 < end):
+            is_whole = low == 0 and high == len(siblings)
+            if is_whole or (start + gap / 1024 > start and end - gap / 1024 < end):
                 break
             wide *= 4
         ids = siblings[low:high]

@@ -25,6 +25,7 @@ def add(work: DispatchWork, parent: Node, component: str, values: Mapping[str, A
     check_child_component(work, parent, component)
     _check_may_reorder(work, parent)
     check_size(work, parent, 1)
+    # Counted on and never reused: the path of a node that was removed must not come to mean another one.
     number = parent.next_numbers.get(component, 1)
     numbers = {**parent.next_numbers, component: number + 1}
     node = new_child(work, parent, component, f"{component}-{number}", position)
@@ -96,15 +97,19 @@ def remove(work: DispatchWork, node: Node, command: str = "remove_child") -> Non
     _check_unreferenced(work, node, removed)
     fields = {name: (value, None) for name, value in set_values(node).items()}
     index = place_of(work.state.nodes, work.state.children[parent.id], node)
-    for one in reversed(removed):
-        work.draft.put_all({one.id: None})
-        work.made.pop(one.id, None)
-        work.touched.pop(one.id, None)
+    for removed_node in reversed(removed):
+        work.draft.put_all({removed_node.id: None})
+        work.made.pop(removed_node.id, None)
+        work.touched.pop(removed_node.id, None)
     touch_positions(work, parent.id, index)
     work.change(parent, set())
     # Undo reads removed nodes from rows of earlier versions; what this dispatch made or changed has no such row.
-    own = [NODE.dump_python(one, mode="json") for one in removed if work.base.nodes.get(one.id) is not one]
-    work.step(command, path, fields, {"node": node.id, "parent": parent.id, "nodes": own}, removed=True)
+    nodes = [
+        NODE.dump_python(removed_node, mode="json")
+        for removed_node in removed
+        if work.base.nodes.get(removed_node.id) is not removed_node
+    ]
+    work.step(command, path, fields, {"node": node.id, "parent": parent.id, "nodes": nodes}, removed=True)
 
 
 def move(work: DispatchWork, node: Node, position: int, parent: Node | None, command: str = "move_child") -> None:
@@ -142,8 +147,8 @@ def put_at(work: DispatchWork, node: Node, parent_id: str, key: str, rank: Calla
     if elsewhere:
         touch_positions(work, above, start)
         touch_positions(work, parent_id, at)
-        for one in work.state.walk(moved):
-            work.touch(one.id, {ALL})
+        for below in work.state.walk(moved):
+            work.touch(below.id, {ALL})
         _rewrite_references(work, referring, old, work.state.path(moved))
     else:
         touch_positions(work, above, min(start, at))
@@ -197,7 +202,7 @@ def _check_target(work: DispatchWork, node: Node, target: Node) -> None:
 
 
 def _check_unreferenced(work: DispatchWork, node: Node, removed: list[Node]) -> None:
-    referring = referrers_to(_referrers(work), map(work.state.path, removed), {one.id for one in removed})
+    referring = referrers_to(_referrers(work), map(work.state.path, removed), {gone.id for gone in removed})
     if referring:
         obstacles = [
             f"{work.state.path(work.state.nodes[id])} refers to {path}"

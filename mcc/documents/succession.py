@@ -45,7 +45,7 @@ def succeeded(
         parent = None if node.parent_id is None else work.draft.node(node.parent_id)
         if parent is not None and node.component not in after.component(parent.component).spec.children:
             dropped.append(state.path(node))
-            work.draft.put_all({one.id: None for one in reversed(list(state.walk(node)))})
+            work.draft.put_all({gone.id: None for gone in reversed(list(state.walk(node)))})
             continue
         kept, lost = _adapted(work, before, node)
         dropped += [f"{state.path(node)} {name}" for name in lost]
@@ -80,7 +80,7 @@ def _adapted(work: DispatchWork, before: Blueprint, node: Node) -> tuple[Node, l
         for name, field in old.items()
         if field.computation is None and node.value(name) is not None and name not in provenance
     ]
-    conflicts = {name: one for name, one in node.conflicts.items() if name in provenance}
+    conflicts = {name: conflict for name, conflict in node.conflicts.items() if name in provenance}
     made = replace(node, metadata=sections["metadata"], props=sections["props"], conflicts=conflicts)
     return replace(made, provenance={**provenance, **others}), lost
 

@@ -42,10 +42,10 @@ class Template:
         `parent.` names are allowed. Raises `TemplateError`."""
         pieces: list[str | tuple[str]] = []
         at = 0
-        for found in _PIECES.finditer(text):
-            pieces.append(text[at : found.start()])
-            at = found.end()
-            brace = text[found.start() : at]
+        for match in _PIECES.finditer(text):
+            pieces.append(text[at : match.start()])
+            at = match.end()
+            brace = text[match.start() : at]
             if brace in ("{{", "}}"):
                 pieces.append(brace[0])
             elif len(brace) == 1:

@@ -63,7 +63,9 @@ def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
     values: Schema = {"type": "object", "description": "By name; describe_component tells which there are."}
     some: Schema = {**values, "minProperties": 1}
     whose: Schema = {"enum": list(components)}
-    below: Schema = {"enum": [name for name in components if any(name in one.children for one in components.values())]}
+    below: Schema = {
+        "enum": [name for name in components if any(name in component.children for component in components.values())]
+    }
     tools = [
         _tool(SetValue, {"node": node, "values": some}),
         _tool(SetMetadata, {"node": node, "values": some}),
@@ -132,7 +134,7 @@ def _with_description(spec: FieldSpec, schema: Schema) -> Schema:
         )
     if about.type == "date":
         sentences.append(f"{'A date' if about is spec else 'Each item: a date'} such as 2026-01-31.")
-    text = " ".join(one for one in sentences if one)
+    text = " ".join(sentence for sentence in sentences if sentence)
     return {**schema, "description": text} if text else schema
 
 

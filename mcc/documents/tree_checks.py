@@ -22,7 +22,7 @@ READING_GROUPS = tuple(name for name in TOOL_GROUPS if name.endswith("_read"))
 def agent_problems(spec: BlueprintSpec) -> Problems:
     """Tool groups that node agents may not have."""
     agents: list[tuple[Location, NodeAgent]] = [(("agent",), spec.agent)]
-    agents += [(("components", name, "agent"), one.agent) for name, one in spec.components.items()]
+    agents += [(("components", name, "agent"), component.agent) for name, component in spec.components.items()]
     for location, agent in agents:
         for index, name in enumerate(agent.tools):
             if name in READING_GROUPS:
@@ -59,7 +59,7 @@ class _Tree:
                 waiting.append((start, self.children(start)))
             while waiting:
                 name, rest = waiting[-1]
-                child = next((one for one, count in rest if count.min), None)
+                child = next((component for component, count in rest if count.min), None)
                 if child is None:
                     seen[name] = False
                     waiting.pop()
@@ -82,8 +82,8 @@ class _Tree:
 
 def tree_problems(spec: BlueprintSpec, known: Set[str], whole: bool) -> Problems:
     """Children that are unknown, endless or unreachable. `known` are the names of all declared components."""
-    for name, one in spec.components.items():
-        for child, count in one.children.items():
+    for name, component in spec.components.items():
+        for child, count in component.children.items():
             location: Location = ("components", name, "children", child)
             if child not in known:
                 yield location, f"There is no component {child!r}{suggestion(child, known)}"
@@ -112,8 +112,8 @@ def tree_problems(spec: BlueprintSpec, known: Set[str], whole: bool) -> Problems
 def binding_problems(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Problems:
     """Bindings to fields that no parent has, or whose type never fits their field."""
     parents: dict[str, list[str]] = {}
-    for name, one in spec.components.items():
-        for child in one.children:
+    for name, declared in spec.components.items():
+        for child in declared.children:
             parents.setdefault(child, []).append(name)
     for component in components.values():
         for field in component.fields.values():
@@ -132,16 +132,16 @@ def _of_binding(
     if asks_parent and not above and whole:
         yield f"{component.name} is the root, which has no parent"
     for name in made.reads:
-        own = name.removeprefix("parent.")
-        holders = above if own != name else [component]
-        having = [one for one in holders if own == "position" or own in one.fields]
+        field_name = name.removeprefix("parent.")
+        holders = above if field_name != name else [component]
+        having = [holder for holder in holders if field_name == "position" or field_name in holder.fields]
         if not having and holders:
             # One of several possible parents is enough: below the others, the binding gives null.
-            who = holders[0].name if len(holders) == 1 else f"None of {', '.join(one.name for one in holders)}"
-            every = [field for one in holders for field in one.fields]
-            yield f"{who} has {'no' if len(holders) == 1 else 'a'} {own}{nearest_field(own, every)}"
-        for one in having if made.template.alone is not None else ():
-            yield from _misfit(name, None if own == "position" else one.fields[own].spec, field.spec)
+            who = holders[0].name if len(holders) == 1 else f"None of {', '.join(holder.name for holder in holders)}"
+            every = [each for holder in holders for each in holder.fields]
+            yield f"{who} has {'no' if len(holders) == 1 else 'a'} {field_name}{nearest_field(field_name, every)}"
+        for holder in having if made.template.alone is not None else ():
+            yield from _misfit(name, None if field_name == "position" else holder.fields[field_name].spec, field.spec)
     if made.template.alone is None and field.spec.type != "text":
         yield f"This makes a text, and the field is a {field.spec.type}; one pair of braces alone keeps the kind"
 

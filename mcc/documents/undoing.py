@@ -29,7 +29,7 @@ class Stacks:
 
 def stacks(own: Sequence[Step]) -> Stacks:
     """The stacks after these steps of one principal."""
-    found = Stacks()
+    made = Stacks()
     seen: set[tuple[int, int]] = set()
     for step in sorted(own, key=lambda step: (step.version, step.index)):
         if step.command in ("undo", "redo"):
@@ -37,17 +37,17 @@ def stacks(own: Sequence[Step]) -> Stacks:
             if (step.version, step.index) in seen:
                 continue
             seen.add((step.version, step.index))
-            if step.command == "undo" and found.done:
-                found.undone.append((found.done.pop(), step.version))
-            elif step.command == "redo" and found.undone:
-                found.done.append(found.undone.pop()[0])
+            if step.command == "undo" and made.done:
+                made.undone.append((made.done.pop(), step.version))
+            elif step.command == "redo" and made.undone:
+                made.done.append(made.undone.pop()[0])
         elif step.command in UNDONE:
-            found.undone.clear()
-            if found.done and found.done[-1][0].version == step.version:
-                found.done[-1].append(step)
+            made.undone.clear()
+            if made.done and made.done[-1][0].version == step.version:
+                made.done[-1].append(step)
             else:
-                found.done.append([step])
-    return found
+                made.done.append([step])
+    return made
 
 
 def versions_needed(own: Sequence[Step], commands: int = 1) -> frozenset[int]:
@@ -57,7 +57,11 @@ def versions_needed(own: Sequence[Step], commands: int = 1) -> frozenset[int]:
     """
     known = stacks(own)
     back = {step.version for group in known.done[-commands:] for step in group if step.removed}
-    forth = {since for group, since in known.undone[-commands:] if any(one.command == "add_child" for one in group)}
+    forth = {
+        since
+        for group, since in known.undone[-commands:]
+        if any(undone_step.command == "add_child" for undone_step in group)
+    }
     return frozenset(back | forth)
 
 
@@ -65,7 +69,7 @@ def undo(work: DispatchWork, removed: Removed) -> None:
     """Undo the principal's last change that is not undone yet. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.done:
-        raise DispatchRefused(409, "there is nothing of yours to take back")
+        raise DispatchRefused(409, "there is no change of yours to undo")
     for step in reversed(known.done[-1]):
         _Replay(work, "undo", step, step.version).undo(removed)
 
@@ -74,7 +78,7 @@ def redo(work: DispatchWork, removed: Removed) -> None:
     """Redo the change that the principal undid last. Raises `DispatchRefused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.undone:
-        raise DispatchRefused(409, "there is nothing of yours to make again")
+        raise DispatchRefused(409, "there is no change of yours to redo")
     group, since = known.undone[-1]
     for step in group:
         _Replay(work, "redo", step, since).redo(removed)
@@ -154,7 +158,7 @@ class _Replay:
         restored = [
             RuleVerdict(rule, "evidence", ok, message, work.version) for rule, (ok, message) in evidence.items()
         ]
-        verdicts = (*(one for one in node.verdicts if one.rule not in evidence), *restored)
+        verdicts = (*(verdict for verdict in node.verdicts if verdict.rule not in evidence), *restored)
         conflicts, stamps = dict(node.conflicts), dict(node.stamps)
         if then == 0:
             conflicts.update(CONFLICTS.validate_python(step.undo["conflicts"]))
@@ -186,8 +190,8 @@ class _Replay:
         """
         if not any(stamp.record_id is not None and stamp.version > self._since for stamp in node.stamps.values()):
             return self._changed(node)
-        versions = [one.version for one in node.provenance.values() if one.by in ("person", "chat", "import")]
-        versions += [one.accepted.version for one in node.provenance.values() if one.accepted is not None]
+        versions = [known.version for known in node.provenance.values() if known.by in ("person", "chat", "import")]
+        versions += [known.accepted.version for known in node.provenance.values() if known.accepted is not None]
         return any(version > self._since and version not in self._own_versions for version in versions)
 
     def _remove(self, is_changed: Callable[[Node], bool]) -> None:
@@ -220,10 +224,11 @@ class _Replay:
             raise self._refused(f"a document has at most {MAX_NODES:,} nodes")
         for node in nodes:
             rank = work.draft.rank_near(node.parent_id or "", node.rank) if node is top else node.rank
-            given = {
-                name: replace(one, version=work.version, restores=one.given) for name, one in node.provenance.items()
+            provenance = {
+                name: replace(known, version=work.version, restores=known.given)
+                for name, known in node.provenance.items()
             }
-            insert(work, replace(node, version=work.version, rank=rank, provenance=given))
+            insert(work, replace(node, version=work.version, rank=rank, provenance=provenance))
         work.change(work.state.nodes[parent.id], set())
         work.step(self._command, work.state.path(work.state.nodes[top.id]))
 
@@ -253,8 +258,8 @@ class _Replay:
         ran = any(stamp.version > self._since for stamp in node.stamps.values())
         stamps = node.stamps if ran else wanted.stamps
         failure = node.failure if ran else wanted.failure
-        others = {name: one for name, one in node.conflicts.items() if name not in names}
-        conflicts = {**others, **{name: one for name, one in wanted.conflicts.items() if name in names}}
+        others = {name: conflict for name, conflict in node.conflicts.items() if name not in names}
+        conflicts = {**others, **{name: conflict for name, conflict in wanted.conflicts.items() if name in names}}
         changed = replace(node, provenance=provenance, stamps=stamps, failure=failure, conflicts=conflicts)
         if then and step.command == "accept":
             mark_answered(work, changed)
@@ -264,16 +269,16 @@ class _Replay:
 
 def _removed_nodes(step: Step, removed: Removed) -> list[Node]:
     """The nodes that a step removed, the topmost first; empty where they are no longer known."""
-    own = [NODE.validate_python(one) for one in step.undo["nodes"]]
-    changed = {node.id for node in own}
-    known = [*own, *(node for node in removed.get(step.version, ()) if node.id not in changed)]
+    stored = [NODE.validate_python(document) for document in step.undo["nodes"]]
+    changed = {node.id for node in stored}
+    known = [*stored, *(node for node in removed.get(step.version, ()) if node.id not in changed)]
     below: dict[str | None, list[Node]] = {}
     for node in known:
         below.setdefault(node.parent_id, []).append(node)
-    found = [node for node in known if node.id == step.undo["node"]]
-    for node in found:
-        found.extend(below.get(node.id, ()))
-    return found
+    nodes = [node for node in known if node.id == step.undo["node"]]
+    for node in nodes:
+        nodes.extend(below.get(node.id, ()))
+    return nodes
 
 
 def _is_unchanged(present: Provenance | None, expected: Provenance | None) -> bool:

@@ -56,14 +56,14 @@ WHOLE = NodeSelection(limit=None)
 
 def summary(blueprint: Blueprint, state: DocumentState, kept: Envelope) -> DocumentSummary:
     """The document without its nodes."""
-    found = assessed(blueprint, state)
+    assessment = assessed(blueprint, state)
     return DocumentSummary(
         id=state.id,
         title=state.title,
         blueprint=PinnedBlueprint(name=blueprint.name, version=blueprint.spec.version, digest=blueprint.digest),
         version=state.version,
-        status=found.status,
-        counts=found.counts,
+        status=assessment.status,
+        counts=assessment.counts,
         order_id=kept.order_id,
         created_at=kept.created_at,
         updated_at=kept.updated_at,
@@ -88,7 +88,7 @@ def document_view(
 
 
 def node_view(blueprint: Blueprint, state: DocumentState, node: Node) -> NodeView:
-    found = assessed(blueprint, state)
+    assessment = assessed(blueprint, state)
     path = state.path(node)
     above = state.parent(node)
     return NodeView(
@@ -99,7 +99,7 @@ def node_view(blueprint: Blueprint, state: DocumentState, node: Node) -> NodeVie
         position=state.position(node),
         children=tuple(f"{path.rstrip('/')}/{child.key}" for child in state.children_of(node)),
         version=node.version,
-        status=found.statuses[node.id],
+        status=assessment.statuses[node.id],
         pending=pending_of(blueprint, state, node),
         stale_because=stale_because(blueprint, state, node),
         metadata=node.metadata,
@@ -107,7 +107,8 @@ def node_view(blueprint: Blueprint, state: DocumentState, node: Node) -> NodeVie
         provenance=provenance_view(node),
         verdicts=verdicts_view(node.verdicts),
         conflicts=tuple(
-            ConflictView(field=name, since=one.since, because=one.because) for name, one in node.conflicts.items()
+            ConflictView(field=name, since=conflict.since, because=conflict.because)
+            for name, conflict in node.conflicts.items()
         ),
         failure=None if node.failure is None else _failure(node.failure),
         summary=node.summary,
@@ -181,7 +182,7 @@ def _stack_after(state: DocumentState, top: Node, last: str, depth: int | None) 
     stack: list[tuple[Node, int]] = []
     for level, (above, child) in enumerate(pairwise(chain), start=1):
         beside = state.children[above]
-        stack.extend((state.nodes[one], level) for one in reversed(beside[beside.index(child) + 1 :]))
+        stack.extend((state.nodes[id], level) for id in reversed(beside[beside.index(child) + 1 :]))
     stack.extend(_children(state, state.nodes[last], len(chain) - 1, depth))
     return stack
 

@@ -111,8 +111,11 @@ class WatchedOrder:
         return self._fetching is not None and not self._fetching.done()
 
     async def _fetch(self, position: int) -> None:
+        # Hints that arrive during a read only raise `reached`; the loop goes on to it, so that one fetch runs at a
+        # time.
         known = position
         while known < self.journal.reached:
+            # A journal that cannot be read now ends the loop as well; polling tries again.
             position, known = known, self.journal.reached
             try:
                 await self.journal.after(position)
@@ -171,6 +174,7 @@ class Feed:
     @property
     def watched(self) -> frozenset[str]:
         """The ids of orders that have viewers."""
+        # A copy: whoever asks from another thread must not see the dictionary change.
         return frozenset(tuple(self._watched))
 
     @property
@@ -187,6 +191,7 @@ class Feed:
         tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.statuses.run())]
         if self._subscription:
             tasks.append(asyncio.create_task(self._subscription.run()))
+        # A part that fails is logged, and the others go on: without hints, polling still serves every viewer.
         for task in tasks:
             task.add_done_callback(_log_failure)
         try:
@@ -219,6 +224,7 @@ class Feed:
         try:
             while not self._closing:
                 viewer.rearm()
+                # Text first: it follows the last entry that was sent, and comes before the next one.
                 text = viewer.take_text(viewer.position)
                 frames = _chunk(await watched.journal.after(viewer.position), viewer.next_stop())
                 chunk = text + b"".join(frame.data for frame in frames)
@@ -243,6 +249,7 @@ class Feed:
             if self._subscription:
                 self._subscription.watch(order_id)
         watched.viewers.add(viewer)
+        # Hints from before the subscription took effect never arrive.
         self.check(order_id)
         return watched
 
@@ -295,6 +302,7 @@ class Feed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, polled + pause - time.monotonic())):
                     await self._check_now.wait()
+            # Before the set is taken: an order that is added from here on sets it again.
             self._check_now.clear()
             wanted, self._to_check = self._to_check & set(self._watched), set()
             if time.monotonic() - polled >= pause:

@@ -111,6 +111,7 @@ class SharedJournal:
             task = asyncio.create_task(self._read_page(number))
             self._reading[number] = task
             task.add_done_callback(lambda _: self._reading.pop(number, None))
+        # A viewer that leaves must not cancel the read that the others wait for.
         return await asyncio.shield(task)
 
     async def _read_page(self, number: int) -> list[EntryFrame]:

@@ -34,6 +34,7 @@ class _Viewer:
         try:
             self._queue.put_nowait(order)
         except asyncio.QueueFull:
+            # The end must fit in: a viewer that is this far behind gets a new snapshot anyway.
             while not self._queue.empty():
                 self._queue.get_nowait()
             self._queue.put_nowait(None)
@@ -100,6 +101,8 @@ class StatusStream:
 
         The first step raises `StoreUnavailable` when the snapshot cannot be read.
         """
+        # Joined before the snapshot is read, so that no change falls between the two; `drop_shown` removes what is
+        # double.
         viewer = _Viewer(self._pending_events)
         self._viewers.add(viewer)
         try:
@@ -113,6 +116,7 @@ class StatusStream:
         finally:
             self._viewers.discard(viewer)
             if not self._viewers:
+                # Nobody keeps it up to date without viewers, and the next snapshot fills it.
                 self._known.clear()
 
     async def run(self) -> None:
@@ -126,6 +130,7 @@ class StatusStream:
                 await asyncio.sleep(SETTLE_SECONDS)
             except TimeoutError:
                 pass
+            # Before reading: what changes during the read wakes the next round.
             self._wake.clear()
             changed, self._changed = self._changed, set()
             everything = time.monotonic() - polled >= pause
@@ -136,6 +141,7 @@ class StatusStream:
 
     async def _send_changes(self, changed: set[str], *, everything: bool) -> None:
         try:
+            # A copy: the read runs in a thread, while viewers that join change `_known` here.
             orders = await self._offload(self._read, changed, dict(self._known), everything)
         except StoreError as error:
             log.warning("the database cannot say which orders moved: %s", error)
@@ -144,35 +150,39 @@ class StatusStream:
             self._send(order)
 
     def _send(self, order: OrderSummary) -> None:
+        # Hints come from several processes and repeat each other; a viewer hears of each status once.
         if self._known.get(order.id) == order.status:
             return
+        # Moves the order to the end, so that those that changed longest ago are dropped first.
         self._known.pop(order.id, None)
         self._known[order.id] = order.status
         self._viewers = {viewer for viewer in self._viewers if viewer.put(order)}
         if len(self._known) > KNOWN_ORDERS:
+            # Unfinished orders stay, because the poll compares only orders it knows; half at once, since this looks at
+            # all.
             finished = [order_id for order_id, status in self._known.items() if status in FINAL]
             for order_id in finished[: KNOWN_ORDERS // 2]:
                 del self._known[order_id]
 
     def _snapshot(self) -> list[OrderSummary]:
         """Unfinished orders (at most `SNAPSHOT_ORDERS` per status) and the most recent ones, newest first."""
-        found: dict[str, OrderSummary] = {}
+        summaries: dict[str, OrderSummary] = {}
         for status in sorted(UNFINISHED):
             for order in self._store.orders.list(status=status, limit=SNAPSHOT_ORDERS).items:
-                found[order.id] = OrderSummary.of(order)
+                summaries[order.id] = OrderSummary.of(order)
         for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-            found[order.id] = OrderSummary.of(order)
-        return sorted(found.values(), key=lambda order: order.id, reverse=True)
+            summaries[order.id] = OrderSummary.of(order)
+        return sorted(summaries.values(), key=lambda order: order.id, reverse=True)
 
     def _read(self, changed: set[str], known: dict[str, OrderStatus], everything: bool) -> list[OrderSummary]:
-        found: dict[str, OrderSummary] = {}
+        summaries: dict[str, OrderSummary] = {}
         if everything:
             open_ids = [order_id for order_id, status in known.items() if status not in FINAL]
             reached = self._store.journal.reached(open_ids)
             changed |= {order_id for order_id, end in reached.items() if end.status != known[order_id]}
             for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-                found[order.id] = OrderSummary.of(order)
-        return list((found | self._summaries(changed - found.keys())).values())
+                summaries[order.id] = OrderSummary.of(order)
+        return list((summaries | self._summaries(changed - summaries.keys())).values())
 
     def _summaries(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
         found = {}

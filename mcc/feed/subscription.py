@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from mcc.contracts.wire import ENTRY_BEGINS, KEY_PREFIX, Delta, Hint, Progress, order_channel, status_channel
 from mcc.dispatch.broker import RedisAt, connect_async
-from mcc.dispatch.hearing import PING_SECONDS, Hearing, hearing
+from mcc.dispatch.hearing import PING_SECONDS, hearing
 
 LONGEST_WAIT_SECONDS = 2.0
 
@@ -78,8 +78,10 @@ class Subscription:
             try:
                 await self._session()
             except (RedisError, OSError, TimeoutError) as error:
+                # Once per outage: every further attempt would log the same.
                 if self.connected or wait < 0.1:
                     log.warning("no hints from Redis (%s); the database is asked instead", error)
+            # A fault in here must not end the stream of hints for good, nor the other parts of the service.
             except Exception:
                 log.exception("listening to Redis broke; the database is asked until it is tried again")
             wait = 0.05 if self.connected else min(wait * 2, LONGEST_WAIT_SECONDS)
@@ -89,24 +91,23 @@ class Subscription:
     async def _session(self) -> None:
         client = self._connect()
         try:
-            channels = [self._status, *(order_channel(one, self._prefix) for one in self._watched)]
+            channels = [self._status, *(order_channel(order_id, self._prefix) for order_id in self._watched)]
             async with hearing(client, self._prefix, channels, ping_seconds=self._ping_seconds) as opened:
                 self._pubsub = opened.pubsub
-                await self._listen(opened)
+                while True:
+                    if (message := await opened.next(self._ping_seconds)) is not None:
+                        self._take(message)
         finally:
             self._pubsub = None
             await client.aclose()
-
-    async def _listen(self, opened: Hearing) -> None:
-        while True:
-            if (message := await opened.next(self._ping_seconds)) is not None:
-                self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         channel = _text(message["channel"])
         match message["type"]:
             case "subscribe" if channel == self._status:
                 self.connected = True
+                # Again, although the connection began with these channels: orders that were joined while it opened are
+                # not among them.
                 for order_id in self._watched:
                     self._change(order_id, subscribe=True)
             case "subscribe":
@@ -117,6 +118,7 @@ class Subscription:
     def _read(self, data: bytes) -> None:
         """Pass on a hint or a delta. Entries are ignored, since the feed reads them from the database; anything else is
         logged and dropped."""
+        # By the first bytes, without parsing: entries are most of what comes, and the longest.
         if data.startswith(ENTRY_BEGINS):
             return
         try:
@@ -132,6 +134,8 @@ class Subscription:
         if self._pubsub is None:
             return
         change = self._pubsub.subscribe if subscribe else self._pubsub.unsubscribe
+        # `watch` is called where nothing may be awaited; the set keeps the task, of which asyncio holds only a weak
+        # reference.
         task = asyncio.create_task(self._send(change(order_channel(order_id, self._prefix))))
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
@@ -140,6 +144,7 @@ class Subscription:
         try:
             await command
         except (RedisError, OSError, TimeoutError):
+            # The session notices the same break, and renews every subscription.
             log.debug("a subscription could not be sent; it is made again with the next connection")
 
 

@@ -50,6 +50,7 @@ class ChildHeartbeat:
         self._most_seconds = most_seconds
         self._read, self.descriptor = os.pipe()
         os.set_blocking(self._read, False)
+        # Non-blocking on the child's side too: a supervisor that reads nothing must not stop the child.
         os.set_blocking(self.descriptor, False)
 
     async def lost(self, pid: int) -> float:
@@ -157,6 +158,8 @@ class LogFile:
             self.older.chmod(0o600)
         except OSError:
             self.older.unlink(missing_ok=True)
+        # Emptied in place and not renamed, because the child keeps its descriptor open and would go on writing into the
+        # old file.
         os.truncate(self.path, 0)
 
     def tail(self, lines: int = 8) -> str:
@@ -264,6 +267,8 @@ class Child:
                 cwd=command.directory,
                 pass_fds=tuple(command.descriptors),
                 umask=command.umask,
+                # A group of its own, which can be killed as a whole; Ctrl-C in the terminal then reaches only the
+                # supervisor.
                 start_new_session=True,
             )
         finally:

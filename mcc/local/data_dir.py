@@ -90,13 +90,13 @@ def _mode(parent: int, name: str) -> int:
 def _close(parent: int, name: str, path: Path, notes: list[str]) -> bool:
     """Close `path` to other users; `notes` gets a sentence where it stays open. Answers whether it was changed."""
     try:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
             notes.append(f"{path} is a symlink, so what it leads to is left as it is.")
-        elif found.st_mode & OTHERS and found.st_uid != os.geteuid():
-            notes.append(f"{path} is open to others and belongs to another user (uid {found.st_uid}): left as it is.")
-        elif found.st_mode & OTHERS:
-            _remove_rights(parent, name, found)
+        elif status.st_mode & OTHERS and status.st_uid != os.geteuid():
+            notes.append(f"{path} is open to others and belongs to another user (uid {status.st_uid}): left as it is.")
+        elif status.st_mode & OTHERS:
+            _remove_rights(parent, name, status)
             return True
     except FileNotFoundError:
         pass
@@ -139,8 +139,8 @@ def flower_login(data_dir: Path) -> str:
     Two processes that make it at the same time get the same login: the first link wins.
     """
     path = data_dir / FLOWER_FILE
-    if found := _text_of(path):
-        return found
+    if login := _text_of(path):
+        return login
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -148,6 +148,7 @@ def flower_login(data_dir: Path) -> str:
     try:
         if path.exists():
             path.unlink()
+        # A link, not a rename: it fails where the other process was faster, instead of replacing its login.
         os.link(fresh, path)
     except FileExistsError:
         pass

@@ -117,7 +117,10 @@ class Family:
 
     async def _start(self) -> None:
         refuse_open_door(self.settings)
+        # Before anything is started or changed: only one family at a time works on a data directory.
         hold = self._take_hold()
+        # The socket is opened here and handed to the service: a port that is taken shows before anything else is
+        # started, and a service that is started again keeps its port.
         listening = self._cleanup.enter_context(contextlib.closing(self._listen()))
         self.token = operator_token(self.settings)
         self.redis = find_redis(self.settings.redis_url, search_path=self._search_path)
@@ -133,7 +136,9 @@ class Family:
         commands = self._commands(redis_url)
         self._start_children(commands, listening)
         await self._until_ready()
+        # After the rest is ready: nothing waits for it, and it may take seconds.
         self._start_flower(commands)
+        # Last: who finds the family may use it at once.
         hold.publish(
             Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url, commands.shared)
         )

@@ -40,9 +40,9 @@ class Log:
         """The lines added since the last reading, complete ones only."""
         try:
             with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_ino != self._inode or found.st_size < self._offset:
-                    self._inode, self._offset, self._rest = found.st_ino, max(0, found.st_size - MOST_BYTES), b""
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._inode or status.st_size < self._offset:
+                    self._inode, self._offset, self._rest = status.st_ino, max(0, status.st_size - MOST_BYTES), b""
                 file.seek(self._offset)
                 content = file.read(MOST_BYTES)
         except OSError:

@@ -134,7 +134,7 @@ def _believed() -> Iterator[None]:
     try:
         yield
     except NotPrivate as problem:
-        raise UnusableDirectory(f"What is said of a service here is not believed: {problem}") from problem
+        raise UnusableDirectory(f"The description of a service here is not trusted: {problem}") from problem
 
 
 def refuse_second(data_dir: Path) -> None:

@@ -102,7 +102,8 @@ class ChildCommands:
         environment = {
             name: value
             for name, value in inherited.items()
-            if not name.startswith(OWN_PREFIXES) and name not in {f"DRONE_{own}" for own in SHARED_WITH_DRONES}
+            if not name.startswith(OWN_PREFIXES)
+            and name not in {f"DRONE_{name_shared}" for name_shared in SHARED_WITH_DRONES}
         }
         environment |= _settings_of(settings, redis_url)
         environment["PYTHONUNBUFFERED"] = "1"
@@ -128,18 +129,18 @@ class ChildCommands:
 
     def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], ChildCommand]:
         """`drone work` under this name. `shares`: how many drones share the machine's memory."""
-        own = {
+        settings = {
             "DRONE_MEMORY_SHARES": str(shares),
             "DRONE_DRAIN_CANCEL_SECONDS": str(DRAIN_CANCEL_SECONDS),
             "DRONE_DRAIN_HAND_BACK_SECONDS": str(DRAIN_HAND_BACK_SECONDS),
         }
         if self.settings.token:
-            own["MCC_TOKEN"] = self.settings.token.get_secret_value()
+            settings["MCC_TOKEN"] = self.settings.token.get_secret_value()
         wanted = [] if slots is None else ["--slots", str(slots)]
         arguments = _module_command("drone.cli", "work", "--name", name, *wanted)
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
         # The user's own DRONE_ variables win over the family's.
-        environment = {**own, **self.environment}
+        environment = {**settings, **self.environment}
         return lambda: ChildCommand(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     async def refused_by_drones(self) -> str:

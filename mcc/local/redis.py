@@ -64,10 +64,10 @@ def find_redis(url: str | None, *, search_path: str | None = None, bundle: str =
     """
     if url:
         return ConfiguredRedis(url)
-    found = on_path(search_path) or bundled(bundle)
-    if found is None:
+    program = on_path(search_path) or bundled(bundle)
+    if program is None:
         raise NoRedis(MISSING)
-    return found
+    return program
 
 
 def on_path(search_path: str | None = None) -> RedisBinary | None:

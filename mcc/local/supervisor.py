@@ -44,6 +44,7 @@ class Supervisor:
     ) -> None:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
+        # In reverse: Redis goes last, so that drones can hand their orders back and say so.
         for stage in reversed(self._stages):
             await asyncio.gather(*(child.stop(stage.grace_seconds) for child in stage.children))
 

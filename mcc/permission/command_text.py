@@ -73,18 +73,19 @@ class CommandText(WordReader):
 
     def _announce_here_document(self, *, tabs: bool) -> None:
         """Read the mark that ends a here-document: a shell removes its quotes, but expands nothing in it."""
-        start, found = self.at, len(self.found)
+        start, commands_before = self.at, len(self.found)
         mark = self.word()
         raw = self.joined_since(start)
         if mark.is_known:
             text = mark.text
-        elif not any(one in raw for one in "'\"\\"):
+        elif not any(sign in raw for sign in "'\"\\"):
             text = raw
         else:
             raise Unclear("the mark of a here-document is quoted and expanded")
         if self._posix and "$" in raw:
             raise Unclear("the mark of a here-document is quoted and expanded")
-        del self.found[found:]
+        # Commands in the mark were listed while it was read, and never run: a shell does not expand it.
+        del self.found[commands_before:]
         self._here.append((text, mark.quoted, tabs))
 
     def read_here_documents(self) -> None:
@@ -92,7 +93,8 @@ class CommandText(WordReader):
         announced, self._here = self._here, []
         for mark, quoted, tabs in announced:
             body = self.lines_until(mark, tabs=tabs, joined=not quoted)
-            if self._reading.depth and any(one.lstrip("\t").startswith(f"{mark})") for one in body.split("\n")):
+            # Within a substitution, a shell may take the mark with the closing bracket for the end, or read on.
+            if self._reading.depth and any(line.lstrip("\t").startswith(f"{mark})") for line in body.split("\n")):
                 raise Undecided("a here-document may end at a bracket")
             if quoted:
                 self._reading.note(body)

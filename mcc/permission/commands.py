@@ -31,11 +31,14 @@ def commands_in(text: str) -> tuple[SimpleCommand, ...]:
     if len(text) > MOST_CHARACTERS:
         return (unknown(f"it is longer than {MOST_CHARACTERS:,} characters"),)
     reading = _NestedReading(len(text) * REPEATED + MOST_PARTS)
+    # Whether `!(…)` is a pattern or a negated group depends on an option that may be set anywhere in the text.
     reading.has_patterns = "extglob" in text
     commands = reading.read(text, 0)
+    # Only now is it known what the whole text does to variables, aliases and options, on which earlier words relied.
     commands += reading.at_end()
     if len(commands) > MOST_PARTS:
         commands = [replace(command, plain=False, why=f"it is more than {MOST_PARTS} commands") for command in commands]
+    # Each would be judged by every rule again: equal ones get the same decision.
     different = tuple(dict.fromkeys(commands))
     if len(different) > MOST_JUDGED:
         return (*different[:MOST_JUDGED], unknown(f"it is more than {MOST_JUDGED} commands"))
@@ -46,6 +49,7 @@ class _NestedReading(CommandReading):
     def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[SimpleCommand]:
         if not self.affords(text, level):
             return [unknown(TOO_DEEP)]
+        # A shell in POSIX mode expands aliases in scripts, which bash otherwise does not.
         self.expands_aliases |= posix
         parser, depth = Parser(text, level, self, posix=posix), self.depth
         try:
@@ -53,8 +57,10 @@ class _NestedReading(CommandReading):
         except Unclear as unclear:
             why = str(unclear)
             commands = [replace(command, plain=False, why=command.why or why) for command in parser.found]
+            # What follows the unclear place may be commands too, unless the text ended there in every reading of it.
             is_over = parser.is_read and not isinstance(unclear, Undecided)
             return commands if is_over else [*commands, unknown(why)]
         finally:
+            # An error leaves brackets open that the texts around this one never opened.
             self.depth = depth
         return parser.found

@@ -36,10 +36,11 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pe
     """
     known = {*TOOL_GROUPS, *(tool for group in TOOL_GROUPS.values() for tool in group), *tools}
     for key, rules in permission.items():
+        # Globs are not compared: they are meant to fit names that nobody knows yet, such as those of MCP servers.
         near = [] if key in known or not key.strip("*") or is_glob(key) else close_matches(key, known, cutoff=SLIP)
         if near:
             yield PermissionProblem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
-        yield from (PermissionProblem((key, *one.place), one.sentence) for one in problems_of(rules))
+        yield from (PermissionProblem((key, *problem.place), problem.sentence) for problem in problems_of(rules))
 
 
 def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[PermissionProblem]:

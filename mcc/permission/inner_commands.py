@@ -18,7 +18,8 @@ _ARCHITECTURES = ("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64"
 def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -> Inner:
     """What the command with these words runs. Never raises."""
     name = _program(words[0].text) if words and words[0].is_known else ""
-    if name != "find" and any(one in word.text for word in words for one in EXECUTE):
+    # A word such as `-exec` outside of find may get to a find of this text through a variable, which `at_end` asks.
+    if name != "find" and any(option in word.text for word in words for option in EXECUTE):
         reading.variables.executes = True
     if name in BUILTINS or name in PROGRAMS or name in SHELLS or name in OTHER_SHELLS or name in _READERS:
         if not reading.step():
@@ -27,11 +28,12 @@ def inner_commands(words: Sequence[Word], reading: CommandReading, level: int) -
             reading.enter()
         except Unclear:
             return Inner([unknown(TOO_DEEP)], TOO_DEEP)
+        # An empty variable that is no word shifts the words behind it, and with them the place of an inner command.
         if name not in BUILTINS:
             reading.rely(words)
-        found = _Runner(name, words, reading, level).inner()
+        inner = _Runner(name, words, reading, level).inner()
         reading.leave()
-        return found
+        return inner
     return Inner()
 
 
@@ -70,11 +72,13 @@ class _Runner:
         if self.name in OTHER_SHELLS:
             return Inner([self.unknown()], "it runs other commands")
         if self.name in SHELLS:
-            found = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
-            return Inner(within(found, why), why if found else "")
-        found = self.program(PROGRAMS[self.name])
-        is_plain = self.name == "jobs" and not found
-        return Inner(within(found, why), "" if is_plain else f"{self.name} runs other commands")
+            commands = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
+            return Inner(within(commands, why), why if commands else "")
+        commands = self.program(PROGRAMS[self.name])
+        # `jobs` lists unless `-x` is given; the other programs run commands, which a rule about their own words would
+        # miss.
+        is_plain = self.name == "jobs" and not commands
+        return Inner(within(commands, why), "" if is_plain else f"{self.name} runs other commands")
 
     def unknown(self, why: str = "") -> SimpleCommand:
         return unknown(why or f"{self.name} runs a command that is not known from its words")
@@ -90,20 +94,20 @@ class _Runner:
         return simple(words, self.reading, self.level)
 
     def program(self, program: ShellProgram) -> list[SimpleCommand]:
-        found = options_of(self.words, program)
-        if found is None:
+        options = options_of(self.words, program)
+        if options is None:
             return [self.unknown(f"{self.name} has options that are not known")]
         self.reading.trust(self.words)
-        if program.ends & found.seen.keys():
+        if program.ends & options.seen.keys():
             return []
-        commands = [one for word in found.values(program.text) for one in self.text([word], posix=True)]
-        if program.text & found.seen.keys():
+        commands = [command for word in options.values(program.text) for command in self.text([word], posix=True)]
+        if program.text & options.seen.keys():
             return commands
         if self.name == "env":
-            found = self.split_by_env(found)
-            if found is None:
+            options = self.split_by_env(options)
+            if options is None:
                 return [self.unknown("env runs a text that it splits by itself")]
-        return self.after(program, found)
+        return self.after(program, options)
 
     def split_by_env(self, found: ProgramOptions) -> ProgramOptions | None:
         """Put the words of `env -S` in place of the option."""
@@ -111,9 +115,9 @@ class _Runner:
         if not texts:
             return found
         text = texts[0]
-        if len(texts) > 1 or not text.is_known or any(one in text.text for one in "\\$#'\"\n"):
+        if len(texts) > 1 or not text.is_known or any(sign in text.text for sign in "\\$#'\"\n"):
             return None
-        words = [Word(text=one) for one in text.text.split()]
+        words = [Word(text=word) for word in text.text.split()]
         return options_of([self.words[0], *words, *found.rest], PROGRAMS["env"])
 
     def after(self, program: ShellProgram, found: ProgramOptions) -> list[SimpleCommand]:
@@ -124,6 +128,7 @@ class _Runner:
             rest, assigned = self.without_assignments(rest)
             commands += assigned
         if self.name == "setarch" and rest and rest[0].text.startswith(_ARCHITECTURES):
+            # setarch takes options before the architecture and after it.
             again = options_of(rest, program)
             if again is None:
                 return [self.unknown(f"{self.name} has options that are not known")]
@@ -134,7 +139,9 @@ class _Runner:
         if program.operands and any(not word.is_known and word.text.startswith(HOLE) for word in operands):
             tried = True
         if tried:
-            commands += [one for place in range(1, min(len(rest), _TRIED)) for one in self.simple(rest[place:])]
+            # A word that may be an option with a value hides where the command begins, so each possible place is
+            # judged.
+            commands += [command for place in range(1, min(len(rest), _TRIED)) for command in self.simple(rest[place:])]
         if self.name == "runuser" and found.values(frozenset({"u", "user"})):
             return commands + (self.simple(rest) or [self.unknown()])
         if program.follows == "nothing":
@@ -152,9 +159,7 @@ class _Runner:
             rest = list(again.rest) if again is not None else rest
         if program.follows == "text" and not {"x", "exec"} & found.seen.keys():
             return self.text(rest, posix=True)
-        if program.shells & found.seen.keys() and self.name == "sudo" and len(rest) == 1:
-            # The shell gets the words with their blanks and signs escaped.
-            return self.simple(rest)
+        # Also behind `sudo -s`: its shell gets the words with their blanks and signs escaped.
         return self.simple(rest)
 
     def without_assignments(self, words: list[Word]) -> tuple[list[Word], list[SimpleCommand]]:
@@ -169,39 +174,45 @@ class _Runner:
     def xargs(self) -> Inner:
         """The command of xargs gets words from its input: those after its own are unknown."""
         why = "xargs runs other commands"
-        found = options_of(self.words, PROGRAMS["xargs"])
-        if found is None:
+        options = options_of(self.words, PROGRAMS["xargs"])
+        if options is None:
             return Inner([self.unknown("xargs has options that are not known")], why)
-        if _HELP & found.seen.keys():
+        if _HELP & options.seen.keys():
             return Inner()
-        if not found.rest:
+        if not options.rest:
             return Inner([self.unknown("xargs has no command of its own")], why)
-        marks = [word.text or "{}" for word in found.values(frozenset({"I", "i", "replace"}))]
-        rest = _replaced(found.rest, marks[-1]) if marks else [*found.rest, _MORE]
+        marks = [word.text or "{}" for word in options.values(frozenset({"I", "i", "replace"}))]
+        rest = _replaced(options.rest, marks[-1]) if marks else [*options.rest, _MORE]
         return Inner(within(self.simple(rest), "xargs runs it"), why)
 
     def parallel(self) -> Inner:
         """The words of parallel are joined to one text, with words from its arguments or input, which it quotes."""
         why = "parallel runs other commands"
-        found = options_of(self.words, PROGRAMS["parallel"])
-        if found is None:
+        options = options_of(self.words, PROGRAMS["parallel"])
+        if options is None:
             return Inner([self.unknown("parallel has options that are not known")], why)
-        if PROGRAMS["parallel"].ends & found.seen.keys():
+        if PROGRAMS["parallel"].ends & options.seen.keys():
             return Inner()
-        own: list[Word] = []
-        for word in found.rest:
+        command_words: list[Word] = []
+        for word in options.rest:
             if word.is_known and word.text.rstrip("+") in (":::", "::::"):
                 break
-            own.append(word)
-        marks = [word.text for word in found.values(frozenset({"I"}))]
-        if not own or not all(word.is_known for word in own) or any("{=" in word.text for word in own) or marks:
+            command_words.append(word)
+        marks = [word.text for word in options.values(frozenset({"I"}))]
+        if (
+            not command_words
+            or not all(word.is_known for word in command_words)
+            or any("{=" in word.text for word in command_words)
+            or marks
+        ):
             return Inner([self.unknown("parallel runs what it reads")], why)
-        text = _filled(" ".join(word.text for word in own))
+        # parallel hands one text to a shell: signs in its words are commands there, however they were quoted here.
+        text = _filled(" ".join(word.text for word in command_words))
         return Inner(within(self.text([Word(f"{text} {HOLE}")]), "parallel runs it"), why)
 
     def find(self) -> Inner:
         """What `-exec` and its like run, up to `;` or `+`; find puts file names in place of `{}`."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         place = 1
         while place < len(self.words):
             word = self.words[place]
@@ -209,17 +220,17 @@ class _Runner:
             if word.is_known and word.text in EXECUTE:
                 end = next((at for at in range(place, len(self.words)) if _ends(self.words, at)), len(self.words))
                 # A path that find gives begins as its starting point does, so never as an option.
-                listed = any(one.text.startswith("-files0") for one in self.words)
+                listed = any(word.text.startswith("-files0") for word in self.words)
                 run = _replaced(self.words[place:end], "{}", "" if listed else "./")
-                found += self.simple(run) or [self.unknown()]
+                commands += self.simple(run) or [self.unknown()]
                 place = end
             elif not word.is_known and word.text.lstrip("{").startswith("-"):
-                found.append(self.unknown("the words of find are not known"))
-        why = "find runs other commands" if found else ""
+                commands.append(self.unknown("the words of find are not known"))
+        why = "find runs other commands" if commands else ""
         self.reading.finds_others |= any(not word.is_known and word.text[:1] in ("", HOLE) for word in self.words)
         if any(word is _MORE for word in self.words):
-            found.append(self.unknown("the words of find are not known"))
-        return Inner(within(found, "find runs it"), why)
+            commands.append(self.unknown("the words of find are not known"))
+        return Inner(within(commands, "find runs it"), why)
 
     def shell(self, found: ProgramOptions | None) -> list[SimpleCommand]:
         if found is None:
@@ -256,10 +267,11 @@ class _Runner:
             return []
         if not rest[0].is_one:
             return [self.unknown(f"{self.name} runs a text that only a shell could expand")]
-        found = self.text(rest[:1], posix=self.name not in ("bash", "rbash"))
-        if self.name in ("zsh", "rzsh") and not all(one.plain and one.whole for one in found):
-            found.append(self.unknown("zsh may read it in another way"))
-        return found
+        commands = self.text(rest[:1], posix=self.name not in ("bash", "rbash"))
+        if self.name in ("zsh", "rzsh") and not all(command.plain and command.whole for command in commands):
+            # The grammar here is that of sh and bash; where a text is plain, zsh agrees with both.
+            commands.append(self.unknown("zsh may read it in another way"))
+        return commands
 
 
 _HELP = frozenset({"help", "version"})
@@ -286,7 +298,7 @@ def _filled(text: str) -> str:
     parts: list[str] = []
     for place, piece in enumerate(text.split("{")):
         inner, closed, after = piece.partition("}")
-        if place and closed and all(one in "0123456789./#%+-:" for one in inner):
+        if place and closed and all(sign in "0123456789./#%+-:" for sign in inner):
             parts += [HOLE, after]
         else:
             parts += ["{" if place else "", piece]

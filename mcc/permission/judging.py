@@ -60,6 +60,7 @@ def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[
 
     A grant turns an ask into an allow, but never a deny. Never raises. Takes milliseconds.
     """
+    # Without a rule, nothing can differ between the parts, so the call is not taken apart.
     if not layers and (by_default := _by_effects(request.effects)).word == "allow":
         return Ruling("allow", by_default.why)
     parts, left = list(_parts(request)), [STEPS] * len(layers)
@@ -78,6 +79,8 @@ def _parts(request: PermissionRequest) -> Iterator[_Part]:
     try:
         args = JsonCopy().of(request.arguments)
     except (Fault, RecursionError):
+        # What cannot be copied as JSON has no values: conditions on it have none either, which denies and asks, and
+        # never allows.
         yield _Part({})
         return
     values = {
@@ -96,7 +99,9 @@ def _parts(request: PermissionRequest) -> Iterator[_Part]:
         return
     text = args.get("command")
     commands = commands_in(text) if isinstance(text, str) else (SimpleCommand((), False, False, "it is no text"),)
+    # A text of blanks and comments runs nothing, and yet is a call: rules without a condition hold for it.
     for command in commands or (SimpleCommand(),):
+        # A condition that reaches beyond the known words has no value, instead of taking them for the whole command.
         argv = list(command.argv) if command.whole else Partial(command.argv)
         yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
 
@@ -105,6 +110,7 @@ def _decide(
     request: PermissionRequest, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]
 ) -> Decision:
     """The decision on one part; `left` has the remaining steps of each layer, and is updated."""
+    # The steps are shared by all parts of a call, so that a command of many parts cannot buy more of them.
     decisions: list[Decision] = []
     for place, layer in enumerate(layers):
         facts = Facts(part.values, plain=part.plain, steps=left[place])
@@ -113,6 +119,7 @@ def _decide(
         left[place] = facts.steps
     ranked = sorted(
         decisions,
+        # The reason must not depend on the order in which the layers were given.
         key=lambda decision: (-STRICTNESS[decision.word], _ORDER.index(decision.why.layer), decision.why.key or ""),
     )
     strictest = ranked[0] if ranked else _by_effects(request.effects)
@@ -136,6 +143,7 @@ def _would_save(request: PermissionRequest, asking: Sequence[_Part]) -> SavedRul
     if not all(part.plain for part in asking):
         return None
     rule = saved(request.tool, request.arguments, [part.command for part in asking if part.command is not None])
+    # The rule is tried on the very call before it is offered: one that would not cover it would be asked about again.
     return rule if rule is not None and all(_covers(rule, request, part) for part in asking) else None
 
 

@@ -62,14 +62,18 @@ class Facts:
         try:
             made = condition(cel)
             frame = made.frame(self.values, self.steps)
+        # No error may leave a condition: one that cannot be evaluated has no value, and `_decide_by` takes the strict
+        # side.
         except (ExpressionError, KeyError, RecursionError):
             return None
         try:
-            found = made.value(frame)
+            value = made.value(frame)
         except (Fault, StepsExhausted, RecursionError):
-            found = None
+            value = None
+        # Also after a fault: steps that were taken are gone.
         self.steps = max(0, frame.steps)
-        return found if found is True or found is False else None
+        # A condition whose value is a number or text says nothing; Python's own truth of it would be a guess.
+        return value if value is True or value is False else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,8 @@ class Layer:
             if rule.then == "allow" and not facts.plain:
                 continue
             holds = True if rule.when is None else facts.holds(rule.when)
+            # Where it cannot be known whether a rule holds, it holds for deny and ask: doubt makes stricter, never
+            # milder.
             if holds or (holds is None and rule.then != "allow"):
                 return Decision(rule.then, Why(layer=self.name, key=key, when=rule.when, message=rule.message))
         return None

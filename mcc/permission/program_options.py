@@ -42,6 +42,7 @@ class _Taking:
         while self._at < len(self._words):
             word = self._words[self._at]
             if not word.is_known and (not word.is_one or word.text.startswith(HOLE)):
+                # A word that may be several, or none, ends what is known: operands may stand in it as well as options.
                 if not word.is_one:
                     if program.anywhere or not self._operands:
                         self._operands.append(word)
@@ -72,6 +73,7 @@ class _Taking:
             return True
         if text.startswith("--"):
             return self._long(word, text[2:])
+        # bash reads `-posix` as the long option only when it is written in full; anything shorter is a row of letters.
         if self._plus and text[0] == "-" and len(text) > 2 and self._program.long_option(text[1:])[0] != text[1:]:
             return self._letters(word)
         if self._plus and text[0] == "-" and len(text) > 2 and self._program.long_option(text[1:])[1] != "!":
@@ -81,6 +83,7 @@ class _Taking:
     def _long(self, word: Word, text: str) -> bool:
         name, has_value, value = text.partition("=")
         name, arity = self._program.long_option(name)
+        # The table marks options with "!" that change the meaning of all the rest: they count as not known.
         if arity == "!" or HOLE in name or (has_value and (arity == "" or self._plus)):
             return False
         if has_value:

@@ -45,6 +45,7 @@ def _like(command: SimpleCommand) -> str:
     name = argv[0] if argv else ""
     if name in _BY_NAME:
         return f"argv[0] == {literal(name)}"
+    # Before the verb, options such as `git -c` change what the verb does, so such a command is saved word by word.
     if name in _BY_VERB and len(argv) > 1 and not argv[1].startswith("-"):
         return f"argv[0] == {literal(name)} && size(argv) > 1 && argv[1] == {literal(argv[1])}"
     return f"argv == [{', '.join(map(literal, argv))}]"
@@ -57,6 +58,7 @@ def _same(name: str, value: object) -> str | None:
     if isinstance(value, str):
         first, blank, _ = value.partition(" ")
         if blank and first and name not in _WHOLE_TEXTS:
+            # With the blank, so that `rm` does not cover `rmdir`.
             return f"args.{name}.startsWith({literal(first + blank)})"
         return f"args.{name} == {literal(value)}"
     if isinstance(value, bool | int | float):
@@ -68,4 +70,5 @@ def _same(name: str, value: object) -> str | None:
 
 def literal(value: str) -> str:
     """A CEL string literal; every escape that JSON uses has the same meaning in CEL."""
+    # People read the rule before they save it: escapes of other alphabets would hide what it says.
     return json.dumps(value, ensure_ascii=False)

@@ -20,16 +20,15 @@ KEYWORDS = "every word of a command may set a variable"
 def is_input(word: Word) -> bool:
     """Whether the file that the word names is the input of the command, or what another one prints."""
     *before, name = posixpath.normpath(word.text).replace(HOLE, "/").split("/")
+    # `/dev/stdin`, `/dev/fd/3` and `/proc/self/fd/0` are all ways to write "my input"; normalized, so that `..` hides
+    # none.
     within_devices = before[:2] == ["", "dev"] and name != "null"
     return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
 
 
-def _is_cluster(text: str) -> bool:
-    return text.startswith("-") and text[1:].isalpha()
-
-
 def assigned_commands(name: str, value: str, word: Word, reading: CommandReading, level: int) -> list[SimpleCommand]:
     """What is run because a variable gets this value."""
+    # Shells expand these by themselves, substitutions included, each time that they prompt or trace.
     if name in ("PS0", "PS1", "PS2", "PS4"):
         reading.prompts = True
         if HOLE in value and name in ("PS0", "PS4"):
@@ -37,6 +36,7 @@ def assigned_commands(name: str, value: str, word: Word, reading: CommandReading
         return reading.evaluated(value, level)
     if name == "SHELLOPTS" and (HOLE in value or {"keyword", "histexpand"} & set(value.split(":"))):
         return [unknown("options of a shell change what words mean")]
+    # A bash that is started with one of these in its environment may be in POSIX mode, or expand aliases.
     if name in ("POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS"):
         reading.expands_aliases = True
     if name in ("BASH_ENV", "ENV"):
@@ -45,6 +45,7 @@ def assigned_commands(name: str, value: str, word: Word, reading: CommandReading
         return reading.evaluated(value, level)
     if name in ("BASH_ALIASES", "BASH_CMDS"):
         return [unknown(f"{name} gives a command another name")]
+    # bash defines a function from each variable `BASH_FUNC_…` that it inherits: its value is a text of commands.
     if name == "PROMPT_COMMAND" or name.startswith("BASH_FUNC_"):
         if HOLE in value:
             return [unknown(f"{name} has commands that only a shell could expand")]
@@ -93,22 +94,24 @@ class Builtin:
     def source(self) -> Inner:
         words = [word for word in self.words[1:] if word.text != "--"]
         self.reading.runs_files |= bool(words) and not words[0].is_known
+        # What a file says is not read here; but input that another command of this text prints is no file at all.
         if words and is_input(words[0]):
             return self.runs([unknown("it reads commands from its input, or from what another command prints")])
         return self.runs([])
 
     def alias(self) -> Inner:
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         for word in self.words[1:]:
             name, is_set, value = word.text.partition("=")
             if HOLE in word.text and not word.is_safe:
-                found.append(unknown("an alias stands for what only a shell could expand"))
+                commands.append(unknown("an alias stands for what only a shell could expand"))
             elif is_set:
                 self.reading.aliases.add(name)
-                found += self.text([Word(value)])
-        return self.runs(found)
+                commands += self.text([Word(value)])
+        return self.runs(commands)
 
     def hash(self) -> Inner:
+        # After `hash -p /bin/rm ls`, `ls` runs rm.
         renames = any(word.text.startswith("-") and "p" in word.text for word in self.words[1:])
         return self.runs([unknown("hash gives a program another name")] if renames else [])
 
@@ -132,10 +135,13 @@ class Builtin:
             if word.text == "posix" and is_named:
                 self.reading.expands_aliases = True
             history = word.text in ("histexpand", "history") and is_named
-            if (is_named and word.text == "keyword") or (_is_cluster(word.text) and "k" in word.text):
+            if (is_named and word.text == "keyword") or (
+                word.text[:1] == "-" and word.text[1:].isalpha() and "k" in word.text
+            ):
                 return self.runs([unknown(KEYWORDS)])
             if history or (word.text.startswith("-") and "H" in word.text):
                 return self.runs([unknown("earlier commands are put in place of words with !")])
+        # `set -- WORDS` sets the positional parameters, so each of its words may be the value of `$1` or `$@`.
         for word in self.words[1:]:
             self.reading.variables.assign("@", word, word.text)
         return Inner()
@@ -144,6 +150,7 @@ class Builtin:
         options = {word.text for word in self.words[1:]}
         if "interactive_comments" in options:
             return self.runs([unknown(COMMENTS)])
+        # `shopt -u` counts like `-s`: which of several runs last is not known.
         self.reading.expands_aliases |= "expand_aliases" in options or any(HOLE in one for one in options)
         return Inner()
 
@@ -158,7 +165,7 @@ class Builtin:
 
     def declare(self) -> Inner:
         """`declare` and its like set variables, some to what they calculate (-i) or to names of others (-n)."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         variables, is_set_up = self.reading.variables, True
         for word in self.words[1:]:
             text = word.text
@@ -172,7 +179,8 @@ class Builtin:
                 if not is_set_up:
                     variables.set_elsewhere(value.partition("[")[0])
                     variables.renamed = variables.renamed or HOLE in value
-                found += assigned_commands(name, value, word, self.reading, self.level)
+                commands += assigned_commands(name, value, word, self.reading, self.level)
+            # A variable whose name is unknown may be any variable, also one that a command text relied on.
             elif HOLE in name:
                 variables.any_trusted = False
                 self.reading.calculates = self.reading.prompts = True
@@ -180,7 +188,7 @@ class Builtin:
             variables.any_trusted = False
             self.reading.calculates = True
         inner = self.brackets(self.words[1:])
-        return Inner(found + inner.commands, inner.why)
+        return Inner(commands + inner.commands, inner.why)
 
     def brackets(self, words: Sequence[Word]) -> Inner:
         """A substitution in the index of a name is run, even if it was quoted."""
@@ -195,6 +203,7 @@ class Builtin:
         for word in self.words[1:]:
             if is_name(word.text.partition("[")[0]):
                 self.reading.variables.set_elsewhere(word.text.partition("[")[0])
+            # An unknown name sets any variable; wait sets none by its operands.
             elif HOLE in word.text and not word.text.startswith("-") and self.name != "wait":
                 self.reading.calculates = self.reading.prompts = True
                 self.reading.variables.any_trusted = False

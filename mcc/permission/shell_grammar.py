@@ -64,6 +64,7 @@ class Parser(CommandText):
             self.read_here_documents()
 
     def read_substitution(self) -> bool:
+        # Here-documents of the text around it begin after its own line, not within the brackets.
         before, here, self._here = len(self.found), self._here, []
         self.enter()
         self._list(")")
@@ -73,6 +74,7 @@ class Parser(CommandText):
             self.found.append(unknown("a here-document ends outside of its brackets"))
         self._here = here + self._here
         commands = self.found[before:]
+        # With two commands, the output is both of theirs, with a line break in between.
         return len(commands) == 1 and self._reading.variables.is_harmless_output(commands[0])
 
     def _command(self) -> None:
@@ -80,6 +82,8 @@ class Parser(CommandText):
         try:
             why = self._words(words)
         except Unclear as unclear:
+            # The words before the unclear place are listed all the same, so that a deny rule sees what the command
+            # begins with.
             self._add(words, whole=False, why=str(unclear))
             raise
         if words or why:
@@ -243,14 +247,11 @@ class Parser(CommandText):
             self.skip_blanks()
             name = self.name()
             self.skip_blanks()
-            if not name or name in _COMPOUND or not self._at_compound():
+            if not name or name in _COMPOUND or not (self.peek() == "(" or self.at_keyword(*_COMPOUND)):
                 self.at = start
         elif keyword == "time":
             self._skip_options_of_time()
         return "" if keyword in _MARKS else "it is more than simple commands"
-
-    def _at_compound(self) -> bool:
-        return self.peek() == "(" or self.at_keyword(*_COMPOUND)
 
     def _skip_options_of_time(self) -> None:
         self.skip_blanks()
@@ -345,13 +346,13 @@ class Parser(CommandText):
     def _add(self, words: Sequence[Word], *, whole: bool, why: str) -> None:
         known = next((place for place, word in enumerate(words) if not word.is_known), len(words))
         argv = tuple(word.text for word in words[:known])
-        whole = whole and known == len(words)
+        is_whole = whole and known == len(words)
         reading = self._reading
         reading.names.update(argv[:1])
         for word in words:
             reading.note(word.text)
         inner = inner_commands(words, reading, self._level)
         why = why or next((word.why for word in words if word.why), "") or inner.why
-        if argv or why or not whole:
+        if argv or why or not is_whole:
             self.found += inner.commands
-            self.found.append(SimpleCommand(argv, whole, not why, why))
+            self.found.append(SimpleCommand(argv, is_whole, not why, why))

@@ -113,6 +113,7 @@ class WordReader(ShellText):
                 continue
             if sign in "*?" or (sign == "]" and opened):
                 word.unknown()
+            # Only at the start of a word is it a home directory; elsewhere it is a character like any other.
             if sign == "~" and self.at == start:
                 word.unknown(one=True)
             opened = opened or sign == "["
@@ -130,6 +131,7 @@ class WordReader(ShellText):
     def _literal(self, one: str, word: Word, parts: list[str]) -> None:
         if one == HOLE:
             word.unknown("it substitutes", one=True, safe=True)
+        # A person who is asked must see each character that they allow.
         elif not shows(one):
             word.why = "it has characters that do not show"
         parts.append(one)
@@ -245,6 +247,8 @@ class WordReader(ShellText):
             return
         elif following == '"' and not within:
             word.quoted = True
+            # `$"…"` is replaced by a catalog of the locale, so the text that runs need not be the text that stands
+            # here.
             word.why = word.why or "it has quotes that are translated"
             self._double(word, parts)
             return
@@ -311,6 +315,7 @@ class WordReader(ShellText):
         try:
             self._to_brace(inner, parts, within=within)
         except Unclear as unclear:
+            # Shells disagree about quotes within `${…}`: where no end is found, another one may have found it earlier.
             raise Undecided(str(unclear)) from unclear
         operation, raw = self._text[after : self.at - 1], self.since(start)
         if operation.startswith(("=", ":=")):
@@ -319,6 +324,7 @@ class WordReader(ShellText):
             self.may_stand("".join(parts).lstrip(":")[1:])
         if sign == "!" or operation.startswith("[") or (operation[:1] == ":" and operation[1:2] not in set("-=?+")):
             self.calculated("".join(parts) + " " + raw + " $")
+        # `${name@P}` expands the value as a prompt, which runs the substitutions in it.
         if "@" in operation and operation.endswith("P"):
             self.prompted()
         if any(opener in "".join(parts) for opener in ("$(", "`")):

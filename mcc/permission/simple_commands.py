@@ -113,12 +113,13 @@ class Variables:
         self.counts = self.counts or name in _CALCULATED
         if "[" in text:
             self.bracketed.add(name)
-            self.opens = self.opens or any(one in text.partition("[")[2] for one in "$`")
+            self.opens = self.opens or any(sign in text.partition("[")[2] for sign in "$`")
         if HOLE in text:
             self.holed.add(name)
         if not text.strip(HOLE) and not value.fills:
             self.empty.add(name)
-        if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
+        # IFS decides where values are split, so with another IFS no value is harmless.
+        if (value.is_known or value.is_safe) and name != "IFS" and all(sign in _HARMLESS for sign in text):
             self.harmless.add(name)
         else:
             self.other.add(name)
@@ -130,6 +131,7 @@ class Variables:
 
     def is_full(self, name: str) -> bool:
         """Whether the variable is never empty, as far as what stands above tells."""
+        # The usual ones are inherited, and may be empty or unset where the command runs.
         return name in _NUMBERS or name == "PWD" or name in self.harmless - _USUAL
 
     def is_harmless_output(self, command: SimpleCommand) -> bool:
@@ -137,6 +139,7 @@ class Variables:
         if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
             return False
         self.printed.add(command.argv[0])
+        # What mktemp and pwd print begins with the value of a variable, which the text may have set.
         name = {"mktemp": "TMPDIR", "pwd": "PWD"}.get(command.argv[0], "HOME")
         return self.is_harmless(name) and all(one in _HARMLESS for word in command.argv for one in word)
 
@@ -240,6 +243,7 @@ class CommandReading:
 
     def evaluated(self, text: str, level: int) -> list[SimpleCommand]:
         """The commands in the substitutions of a literal text that the shell evaluates."""
+        # A shell joins the lines before it looks for substitutions: `$\` and `(` on the next line are one.
         joined = text.replace("\\\n", "")
         if f"${HOLE}" in joined:
             return [unknown("a text with a dollar sign is put together from pieces")]
@@ -247,25 +251,27 @@ class CommandReading:
 
     def at_end(self) -> list[SimpleCommand]:
         """What the whole text tells beyond its single commands."""
-        found: list[SimpleCommand] = []
+        commands: list[SimpleCommand] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
         if self.calculates or self.prompts or self.variables.counts:
+            # Only at the end is it known whether anything in the text calculates or prompts, before these literals or
+            # behind.
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
-                    found += within(self.evaluated(text, 0), "it is evaluated")
+                    commands += within(self.evaluated(text, 0), "it is evaluated")
         if self.finds_others and self.variables.executes:
-            found.append(unknown("find has words that come from a variable"))
+            commands.append(unknown("find has words that come from a variable"))
         if self.runs_files and self.variables.opts:
-            found.append(unknown("a shell has options that come from a variable"))
+            commands.append(unknown("a shell has options that come from a variable"))
         if self.variables.elsewhere & _COMMANDS:
-            found.append(unknown("a variable whose value a shell runs is set to what is not known"))
+            commands.append(unknown("a variable whose value a shell runs is set to what is not known"))
         if self.expands_aliases and self.aliases & self.names:
-            found.append(unknown("an alias stands for it"))
+            commands.append(unknown("an alias stands for it"))
         if self.variables.printed & (self.functions | self.aliases):
-            found.append(unknown("a function stands for it"))
+            commands.append(unknown("a function stands for it"))
         if doubt := self.variables.doubt():
-            found.append(unknown(doubt))
-        return found
+            commands.append(unknown(doubt))
+        return commands
 
 
 def is_name(text: str) -> bool:
@@ -275,9 +281,9 @@ def is_name(text: str) -> bool:
 
 def _names(text: str) -> set[str]:
     names, now = set[str](), ""
-    for one in f"{text} ":
-        if one in NAMED or (now and one in DIGITS):
-            now += one
+    for sign in f"{text} ":
+        if sign in NAMED or (now and sign in DIGITS):
+            now += sign
         elif now:
             names.add(now)
             now = ""

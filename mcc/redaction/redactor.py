@@ -133,13 +133,13 @@ class Redactor:
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The spans of all secrets in order, without overlaps; of several that begin together, the longest."""
         matchers, done = self._matchers, 0
-        found = [matcher.first(text, 0) for matcher in matchers]
-        while matches := [span for span in found if span is not None]:
+        firsts = [matcher.first(text, 0) for matcher in matchers]
+        while matches := [span for span in firsts if span is not None]:
             start, done = min(matches, key=lambda span: (span[0], -span[1]))
             yield start, done
-            found = [
+            firsts = [
                 matcher.first(text, done) if span is not None and span[0] < done else span
-                for matcher, span in zip(matchers, found, strict=True)
+                for matcher, span in zip(matchers, firsts, strict=True)
             ]
 
     def open_from(self, text: bytes, start: int) -> int:
@@ -184,6 +184,7 @@ class Stream:
             if start >= until:
                 break
             self._pass(data[done:start], parts)
+            # One mark for secrets that follow each other: the pieces of a long one, too.
             if not self._marked:
                 parts.append(_MARK)
                 self._marked = True
@@ -234,6 +235,7 @@ class WatchedSecrets:
     def __call__(self) -> Redactor:
         versions, last = tuple(map(_version, self._files)), self._last
         if last is None or last[0] != versions:
+            # Added and never replaced: what was secret until a moment ago still stands in texts that are under way.
             self._known |= self._secrets()
             last = self._last = (versions, Redactor(self._known, self._learnt_matchers))
         return last[1]
@@ -242,6 +244,7 @@ class WatchedSecrets:
         """Add a secret to every redactor handed out so far and later. Beyond `MOST_LEARNT`, the oldest is dropped."""
         if secret not in self._learnt:
             self._learnt.append(secret)
+            # In place, since every redactor that was handed out refers to this very list.
             self._learnt_matchers[:] = _matchers_for(self._learnt)
 
 

@@ -57,16 +57,16 @@ def secrets_among(
     the form `user:password`. When a variable's value is an absolute path, the file's content is secret, not the path.
     """
     open_values = {environ.get(name, "") for name in PLAIN_NAMES}
-    found = {part for value in known if value for part in _parts(value, fewest=1)}
-    found.update(part for login in logins for part in _logins(login))
+    secrets = {part for value in known if value for part in _parts(value, fewest=1)}
+    secrets.update(part for login in logins for part in _logins(login))
     for name, value in environ.items():
-        found.update(passwords_in(value))
+        secrets.update(passwords_in(value))
         if name.upper() in LOGINS:
-            found.update(_logins(value))
+            secrets.update(_logins(value))
         elif looks_secret(name) and value not in open_values:
-            found.update(_parts(text_of(path)) if (path := _file_of(value)) else _parts(value))
-    found.update(password for address in filter(None, addresses) for password in passwords_in(address))
-    return frozenset(one for one in found if one.lower() not in PUBLIC)
+            secrets.update(_parts(text_of(path)) if (path := _file_of(value)) else _parts(value))
+    secrets.update(password for address in filter(None, addresses) for password in passwords_in(address))
+    return frozenset(secret for secret in secrets if secret.lower() not in PUBLIC)
 
 
 def looks_secret(name: str) -> bool:
@@ -83,10 +83,13 @@ def passwords_in(address: str) -> Iterator[str]:
         return
     try:
         parts = urlsplit(address)
-        found = [parts.password or "", *(part.partition("=")[2] for part in parts.query.split("&") if _names_one(part))]
+        passwords = [
+            parts.password or "",
+            *(part.partition("=")[2] for part in parts.query.split("&") if _names_one(part)),
+        ]
     except ValueError:
         return
-    yield from filter(None, map(unquote, found))
+    yield from filter(None, map(unquote, passwords))
 
 
 def _names_one(parameter: str) -> bool:
@@ -98,8 +101,8 @@ def text_of(path: Path) -> str:
     try:
         # O_NONBLOCK, because opening a named pipe would otherwise wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_BYTES:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
                 return ""
             return file.read(LARGEST_BYTES).decode("utf-8", "replace").strip()
     except (OSError, ValueError):
@@ -186,6 +189,7 @@ def repeated(one: SecretPattern, least: int, most: int) -> SecretPattern:
 def compiled(expression: bytes) -> "re2._Regexp":
     """Compile an automaton over bytes. It finds the leftmost-longest match in time linear in the length of the text."""
     options = re2.Options()
+    # Bytes as they are: a secret may stand in a text of any encoding, or in none.
     options.encoding = re2.Options.Encoding.LATIN1
     options.longest_match = True
     options.never_capture = True
@@ -226,12 +230,12 @@ _BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE, _INVISIBLE))
 def forms(secret: str) -> Iterator[Sequence[SecretPattern]]:
     """The encoded forms of a secret, each as a sequence of parts (one per character, byte or base64 digit)."""
     raw = secret.encode("utf-8", "surrogatepass")
-    yield _joined([_character(one) for one in secret], _WRAP)
+    yield _joined([_character(letter) for letter in secret], _WRAP)
     # Base64 encodes groups of three bytes, so it depends on where in a group the secret begins.
     for before in range(3):
         yield _joined(list(_in_base64(raw, before)), _WRAP)
-    yield _joined([_hex(one) for one in raw], _BETWEEN_BYTES)
-    yield _joined([literal(one.encode("utf-8", "surrogatepass")) for one in reversed(secret)], _WRAP)
+    yield _joined([_hex(byte) for byte in raw], _BETWEEN_BYTES)
+    yield _joined([literal(letter.encode("utf-8", "surrogatepass")) for letter in reversed(secret)], _WRAP)
 
 
 def _character(one: str) -> SecretPattern:

@@ -33,12 +33,12 @@ def close_matches(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0
         matcher.set_seq1(name[:_CHARACTERS])
         if matcher.real_quick_ratio() >= cutoff and (upper_bound := matcher.quick_ratio()) >= cutoff:
             promising.append((upper_bound, name))
-    found: list[tuple[float, str]] = []
+    ranked: list[tuple[float, str]] = []
     for _, name in nlargest(_COMPARED, promising):
         matcher.set_seq1(name[:_CHARACTERS])
         if (ratio := matcher.ratio()) >= cutoff:
-            found.append((ratio, name))
-    return [name for _, name in nlargest(n, found)]
+            ranked.append((ratio, name))
+    return [name for _, name in nlargest(n, ranked)]
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

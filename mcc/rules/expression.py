@@ -187,8 +187,8 @@ class _Compiler:
         text, kinds = source(tree, self._text), result_kinds(head.data, left.kinds, right.kinds)
         mistake = None
         if not kinds:
-            given = f"{cel_names(left.kinds)} and {cel_names(right.kinds)}"
-            mistake = self._error(tree, f"`{text}` calculates with {given}, which never fits")
+            both_kinds = f"{cel_names(left.kinds)} and {cel_names(right.kinds)}"
+            mistake = self._error(tree, f"`{text}` calculates with {both_kinds}, which never fits")
         return self._parent(tree, nodes.binary(operation(head.data), left, right, text), kinds, (left, right), mistake)
 
     _multiplication = _addition
@@ -327,7 +327,7 @@ class _Compiler:
         item = ANYTHING if dict in owner.kinds else owner.shape.item()
         inside = {**scope, str(inner(given[0]).children[0]): (slot, item)}
         self._macro_depth += 1
-        bodies = [self.node(one, inside) for one in given[1:]]
+        bodies = [self.node(argument, inside) for argument in given[1:]]
         self._macro_depth -= 1
         mistake = self._type_mistake(bodies[0], _BOOL) if macro.tests(len(given)) else None
         run = macro.build(owner, slot, bodies)
@@ -374,7 +374,7 @@ class _Compiler:
         """A node with these children. Raises the first mistake, except in a constant node, which carries it along."""
         steps = 1 + sum(child.steps for child in children)
         fixed = all(child.fixed for child in children)
-        mistake = next((one for one in (*(child.mistake for child in children), *mistakes) if one), None)
+        mistake = next((each for each in (*(child.mistake for child in children), *mistakes) if each), None)
         if mistake is not None and not fixed:
             raise mistake
         shape = known if isinstance(known, Shape) else Shape(known)

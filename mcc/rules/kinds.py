@@ -202,11 +202,12 @@ class JsonCopy:
         exact = type(value)
         if exact is str:
             return self._counted(value)
+        # By exact type: a subclass may compare or print in ways of its own, so `_unusual` makes a plain value of it.
         if exact is bool or exact is int or value is None:
             return value
         if isinstance(value, float):
             if self._finite and not math.isfinite(value):
-                raise Fault(f"it holds the number {value}, which JSON has not")
+                raise Fault(f"it holds the number {value}, which JSON does not have")
             return float(value)
         if isinstance(value, Mapping):
             return {self._counted(key): self.of(item, levels - 1) for key, item in value.items()}

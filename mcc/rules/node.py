@@ -123,39 +123,39 @@ def _drop_notes(frame: Frame, start: int | None) -> None:
 
 def selected(owner: SyntaxNode, key: str, text: str) -> Run:
     def run(frame: Frame) -> Any:
-        found = owner.run(frame)
-        if type(found) is not dict:
-            raise Fault.at(f"`{owner.text}` is {describe(found)} and has no key {key!r}")
-        if key not in found:
+        container = owner.run(frame)
+        if type(container) is not dict:
+            raise Fault.at(f"`{owner.text}` is {describe(container)} and has no key {key!r}")
+        if key not in container:
             if owner.shape.sparse:
                 return None
-            raise MissingKey(text, found, key)
-        return found[key]
+            raise MissingKey(text, container, key)
+        return container[key]
 
     return run
 
 
 def indexed(owner: SyntaxNode, index: SyntaxNode, text: str) -> Run:
     def run(frame: Frame) -> Any:
-        found, at = owner.run(frame), index.run(frame)
-        if type(found) is list and type(at) in NUMBERS:
-            if not (0 <= at < len(found) and at == int(at)):
+        container, at = owner.run(frame), index.run(frame)
+        if type(container) is list and type(at) in NUMBERS:
+            if not (0 <= at < len(container) and at == int(at)):
                 at_text = number_text(at)
-                raise Fault.at(f"`{text}`: there is no [{at_text}], the list has {len(found)} items from [0] on")
-            return found[int(at)]
-        if type(found) is Partial and type(at) is int and 0 <= at < len(found):
-            return found[at]
-        if type(found) is dict:
+                raise Fault.at(f"`{text}`: there is no [{at_text}], the list has {len(container)} items from [0] on")
+            return container[int(at)]
+        if type(container) is Partial and type(at) is int and 0 <= at < len(container):
+            return container[at]
+        if type(container) is dict:
             try:
                 key = map_key(at)
             except Fault as fault:
                 raise placed(fault, text) from None
-            if key not in found:
+            if key not in container:
                 if owner.shape.sparse:
                     return None
-                raise MissingKey(text, found, at)
-            return found[key]
-        raise Fault.at(f"`{text}` looks up {describe(at)} in {describe(found)}")
+                raise MissingKey(text, container, at)
+            return container[key]
+        raise Fault.at(f"`{text}` looks up {describe(at)} in {describe(container)}")
 
     return run
 
@@ -181,10 +181,12 @@ def mapped(pairs: Sequence[tuple[SyntaxNode, SyntaxNode]]) -> Run:
     def run(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for key, node in pairs:
-            found = key.run(frame)
-            if type(found) not in KEYS:
-                raise Fault.at(f"`{key.text}` is {describe(found)}, and keys are texts, whole numbers or truth values")
-            name = map_key(found)
+            made_key = key.run(frame)
+            if type(made_key) not in KEYS:
+                raise Fault.at(
+                    f"`{key.text}` is {describe(made_key)}, and keys are texts, whole numbers or truth values"
+                )
+            name = map_key(made_key)
             if name in made:
                 raise Fault.at(f"`{key.text}` is a key that stands there twice")
             made[name] = node.run(frame)
@@ -223,19 +225,19 @@ def _items(owner: SyntaxNode, slot: int, bodies: Sequence[SyntaxNode]) -> Callab
     cost = 1 + sum(body.steps for body in bodies)
 
     def run(frame: Frame) -> Iterator[Any]:
-        found = owner.run(frame)
-        if found is None:
+        container = owner.run(frame)
+        if container is None:
             return
-        if type(found) not in _ITERABLE:
-            raise Fault.at(f"`{owner.text}` is {describe(found)}, not a list")
+        if type(container) not in _ITERABLE:
+            raise Fault.at(f"`{owner.text}` is {describe(container)}, not a list")
         slots = frame.slots
-        for item in map(key_value, found) if type(found) is dict else found:
+        for item in map(key_value, container) if type(container) is dict else container:
             frame.spend(cost)
             slots[slot] = item
             yield item
         # Only here, because an item that is known may already have decided the macro.
-        if type(found) is Partial:
-            raise Fault.at(f"`{owner.text}` is {describe(found)}")
+        if type(container) is Partial:
+            raise Fault.at(f"`{owner.text}` is {describe(container)}")
 
     return run
 

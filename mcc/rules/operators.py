@@ -201,8 +201,8 @@ def contained(frame: Frame, item: Any, container: Any) -> bool:
     if type(container) is dict:
         return type(item) in _LOOKUP_KINDS and map_key(item) in container
     if type(container) is list:
-        return any(equal(frame, item, one) for one in container)
-    if type(container) is Partial and any(equal(frame, item, one) for one in container):
+        return any(equal(frame, item, member) for member in container)
+    if type(container) is Partial and any(equal(frame, item, member) for member in container):
         return True
     hint = "; write text.contains(part)" if type(container) is str else ""
     raise Fault(f"looks for {describe(item)} in {describe(container)}{hint}")

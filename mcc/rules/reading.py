@@ -71,10 +71,10 @@ def json_in(text: str) -> object:
     plain = text.strip()
     if not plain.startswith(("[", "{", "```")) or len(plain) > MOST_REPAIRED or too_deep(plain):
         return None
-    found = strict(plain)
-    if found is None and not too_deep(near := repaired(plain)):
-        found = strict(near)
-    return found if isinstance(found, list | dict) else None
+    parsed = strict(plain)
+    if parsed is None and not too_deep(near := repaired(plain)):
+        parsed = strict(near)
+    return parsed if isinstance(parsed, list | dict) else None
 
 
 def kinds_of(schema: object) -> frozenset[str]:
@@ -119,7 +119,7 @@ class _Reader:
         if isinstance(value, list | tuple):
             parts = self.parts(schema, "array")
             read = [self.read(item, _item_schema(parts, index), f"{at}.{index}") for index, item in enumerate(value)]
-            return value if all(one is other for one, other in zip(value, read, strict=True)) else read
+            return value if all(before is after for before, after in zip(value, read, strict=True)) else read
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._number(value, schema, at)
         return value
@@ -128,8 +128,8 @@ class _Reader:
         """A whole number where only those are admitted, and the word of a list that is written as this number."""
         kinds = self.kinds(schema)
         if isinstance(value, float):
-            whole = value.is_integer() and abs(value) <= _MOST_EXACT and "integer" in kinds and "number" not in kinds
-            return int(value) if whole else value
+            is_whole = value.is_integer() and abs(value) <= _MOST_EXACT and "integer" in kinds and "number" not in kinds
+            return int(value) if is_whole else value
         if kinds & {"integer", "number"} or str(value) not in self._listed(schema):
             return value
         self.notes.append(f"`{at}` was sent as a number and was read as the word `{value}`")
@@ -155,13 +155,13 @@ class _Reader:
             return self._word(text, schema, at)
         if "null" in kinds and text in _NULLS:
             return None
-        found = json_in(text) if kinds & {"array", "object"} else None
-        if found is None:
-            found = _plain_value(text, kinds)
-        if (kind := _kind(found)) not in kinds:
+        parsed = json_in(text) if kinds & {"array", "object"} else None
+        if parsed is None:
+            parsed = _plain_value(text, kinds)
+        if (kind := _kind(parsed)) not in kinds:
             return text
         self.notes.append(f"`{at}` was sent as text and was read as the {_IN_WORDS[kind]} in it")
-        return self.read(found, schema, at)
+        return self.read(parsed, schema, at)
 
     def _object(self, value: Mapping[str, Any], parts: Schemas, at: str) -> Mapping[str, Any]:
         form = _Form(parts)
@@ -192,19 +192,21 @@ class _Reader:
 
     def _names(self, value: Mapping[str, Any], form: "_Form") -> dict[str, str]:
         """The known names that unknown ones stand for, where there is exactly one for each and it is not given."""
-        found: dict[str, str] = {}
+        known_names: dict[str, str] = {}
         unset = {known: plain_name(known) for known in form.unset(value)}
         for name in [name for name in value if name not in form.known][:_MOST_NAMES]:
             plain = plain_name(str(name))
             same = [known for known in unset if unset[known] == plain and form.may_mean(known, by_spelling=True)]
             same = same or [known for known in unset if mean_the_same(plain, unset[known]) and form.may_mean(known)]
             fits = [known for known in same if self._fits(value[name], form.schema_of(known))]
+            # A guess between several would put a value where its sender did not mean it.
             if len(fits) == 1:
-                found[name] = fits[0]
-        taken = [*found.values()]
-        return {name: known for name, known in found.items() if taken.count(known) == 1}
+                known_names[name] = fits[0]
+        taken = [*known_names.values()]
+        return {name: known for name, known in known_names.items() if taken.count(known) == 1}
 
     def _fits(self, item: Any, schema: object) -> bool:
+        # A reader of its own: what is only tried must leave no note and use few of the steps.
         quiet = _Reader(self._root)
         quiet._steps = min(self._steps, 1_000)
         return _kind(quiet.read(item, schema, "")) in self.kinds(schema)
@@ -217,38 +219,38 @@ class _Reader:
             return known[1]
         self._kinds[id(schema)] = schema, _ALL  # a schema that refers to itself says nothing
         self._steps -= 1
-        found = _own_kinds(schema) if self._steps > 0 else _ALL
+        possible = _own_kinds(schema) if self._steps > 0 else _ALL
         for part in self._required_too(schema):
-            found &= self.kinds(part)
+            possible &= self.kinds(part)
         for options in _options(schema):
-            found &= frozenset[str]().union(*(self.kinds(option) for option in options))
-        self._kinds[id(schema)] = schema, found
-        return found
+            possible &= frozenset[str]().union(*(self.kinds(option) for option in options))
+        self._kinds[id(schema)] = schema, possible
+        return possible
 
     def parts(self, schema: object, kind: str, value: Mapping[str, Any] | None = None) -> Schemas:
         """The schemas that all apply to a value of this type; of alternatives, the only one for it, or for the words
         that `value` has. The last part is `_OPEN` where several are for it."""
-        found: dict[int, Mapping[str, Any]] = {}
+        parts_by_id: dict[int, Mapping[str, Any]] = {}
         waiting = [schema]
         while waiting and self._steps > 0:
             part = waiting.pop()
             self._steps -= 1
-            if not isinstance(part, Mapping) or id(part) in found:
+            if not isinstance(part, Mapping) or id(part) in parts_by_id:
                 continue
-            found[id(part)] = part
+            parts_by_id[id(part)] = part
             waiting.extend(self._required_too(part))
             for options in _options(part):
                 able = [option for option in options if kind in self.kinds(option)]
                 if value is not None and len(able) > 1:
                     able = [option for option in able if not self._contradicts(option, value)]
                 waiting.extend(able if len(able) == 1 else [_OPEN])
-        return tuple(found.values())
+        return tuple(parts_by_id.values())
 
     def _contradicts(self, option: object, value: Mapping[str, Any]) -> bool:
         """Whether an alternative demands another word of a property than `value` has."""
         target = self._target(option["$ref"]) if isinstance(option, Mapping) and "$ref" in option else option
-        given = target.get("properties") if isinstance(target, Mapping) else None
-        for name, wanted in given.items() if isinstance(given, Mapping) else ():
+        properties = target.get("properties") if isinstance(target, Mapping) else None
+        for name, wanted in properties.items() if isinstance(properties, Mapping) else ():
             said = value.get(name)
             if isinstance(said, str) and isinstance(wanted, Mapping) and ("const" in wanted or "enum" in wanted):
                 listed = [wanted["const"]] if "const" in wanted else wanted["enum"]
@@ -266,16 +268,16 @@ class _Reader:
         """The schema that a reference within the whole one leads to; True, which says nothing, for any other."""
         if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
             return True
-        found: Any = self._root
+        target: Any = self._root
         for step in ref.split("/")[1:]:
             key = step.replace("%25", "%").replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping):
-                found = found.get(key, True)
-            elif isinstance(found, list | tuple) and key.isdecimal() and int(key[:6]) < len(found):
-                found = found[int(key[:6])]
+            if isinstance(target, Mapping):
+                target = target.get(key, True)
+            elif isinstance(target, list | tuple) and key.isdecimal() and int(key[:6]) < len(target):
+                target = target[int(key[:6])]
             else:
                 return True
-        return found
+        return target
 
 
 _OPEN: Mapping[str, Any] = {"additionalProperties": True}
@@ -342,7 +344,7 @@ def _own_kinds(schema: Mapping[str, Any]) -> frozenset[str]:
         kinds |= {"null"}
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(listed, list | tuple):
-        kinds &= {_kind(one) for one in listed}
+        kinds &= {_kind(option) for option in listed}
     return kinds
 
 
@@ -369,20 +371,20 @@ def _plain_value(text: str, kinds: frozenset[str]) -> object:
     plain = text.strip()
     if "boolean" in kinds and (word := _WORDS.get(plain.lower(), _MISSING)) is not _MISSING:
         return word
-    found = strict(plain) if len(plain) <= _LONGEST_NUMBER else None
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    number = strict(plain) if len(plain) <= _LONGEST_NUMBER else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
         return text
-    return int(found) if "number" not in kinds and isinstance(found, float) and found.is_integer() else found
+    return int(number) if "number" not in kinds and isinstance(number, float) and number.is_integer() else number
 
 
 def _item_schema(parts: Schemas, index: int) -> object:
     """The schema of one item of a list."""
-    found = []
+    schemas = []
     for part in parts:
         rest = part.get("items", True)
         first = rest if isinstance(rest, list | tuple) else part.get("prefixItems", ())
         if isinstance(first, list | tuple) and index < len(first):
-            found.append(first[index])
+            schemas.append(first[index])
         elif isinstance(rest, Mapping):
-            found.append(rest)
-    return (found[0] if len(found) == 1 else {"allOf": found}) if found else True
+            schemas.append(rest)
+    return (schemas[0] if len(schemas) == 1 else {"allOf": schemas}) if schemas else True

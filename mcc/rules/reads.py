@@ -71,12 +71,12 @@ class Reads:
 
     def line_problem(self, path: str, line: int) -> str:
         """Why this line of the file counts as not read; "" when it was read."""
-        found = self._files.get(self.normalized(path))
-        if found is None:
+        reads = self._files.get(self.normalized(path))
+        if reads is None:
             return self._unread(path)
-        if any(passage.has_line(line) for passage in found.passages):
+        if any(passage.has_line(line) for passage in reads.passages):
             return ""
-        runs = found.runs
+        runs = reads.runs
         if len(runs) == 1 and runs[0].first == 1:
             return f"line {line}: {_short(path)} was read to line {runs[0].last} only"
         spans = [f"{run.first}-{run.last}" for run in runs[:_MAX_SPANS]] + ["others"][: len(runs) > _MAX_SPANS]
@@ -87,13 +87,13 @@ class Reads:
 
         White space may differ, `…` and `...` mark omissions, and each line may begin with its number.
         """
-        found = self._files.get(self.normalized(path))
-        if found is None:
+        reads = self._files.get(self.normalized(path))
+        if reads is None:
             return self._unread(path)
         bare = quote.strip(_QUOTE_MARKS)
         for wording in dict.fromkeys((bare, _LINE_NUMBER.sub("", bare))):
             pieces = [piece for piece in map(_single_spaced, _OMISSION.split(wording)) if piece]
-            if pieces and len(pieces) <= _MAX_PIECES and any(_in_order(pieces, text) for text in found.texts):
+            if pieces and len(pieces) <= _MAX_PIECES and any(_in_order(pieces, text) for text in reads.texts):
                 return ""
         if not bare:
             return "there is no text to look for"
@@ -147,10 +147,10 @@ def _in_order(pieces: Iterable[str], text: str) -> bool:
     """Whether `text` contains all pieces one after another."""
     at = 0
     for piece in pieces:
-        found = text.find(piece, at)
-        if found < 0:
+        start = text.find(piece, at)
+        if start < 0:
             return False
-        at = found + len(piece)
+        at = start + len(piece)
     return True
 
 

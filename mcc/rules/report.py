@@ -118,10 +118,10 @@ def _report_refs_rewritten(schema: Any, level: int) -> tuple[Any, bool]:
             else _report_refs_rewritten(item, level + 1)
             for key, item in schema.items()
         }
-        return {key: item for key, (item, _) in pairs.items()}, any(found for _, found in pairs.values())
+        return {key: item for key, (item, _) in pairs.items()}, any(changed for _, changed in pairs.values())
     if isinstance(schema, list | tuple):
         items = [_report_refs_rewritten(item, level + 1) for item in schema]
-        return [item for item, _ in items], any(found for _, found in items)
+        return [item for item, _ in items], any(changed for _, changed in items)
     return schema, False
 
 

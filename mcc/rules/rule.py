@@ -148,7 +148,7 @@ class Round:
         self._values: Mapping[str, Any] | None = None
         self._problem = ""
         try:
-            self._values = {name: one if name == READS else self._copy.of(one) for name, one in context.items()}
+            self._values = {name: value if name == READS else self._copy.of(value) for name, value in context.items()}
         except (Fault, RecursionError) as fault:
             self._problem = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
 
@@ -157,7 +157,7 @@ class Round:
         try:
             if self._values is None:
                 return JudgedRule(False, f"The rule could not be checked: {self._problem}.")
-            values = {**self._values, **{name: self._copy.of(one) for name, one in more.items()}}
+            values = {**self._values, **{name: self._copy.of(value) for name, value in more.items()}}
         except (Fault, RecursionError):
             return JudgedRule(False, "The rule could not be checked: the value is too large.")
         sentence, self._steps, no_value = _evaluated(rule, values, self._steps)
@@ -269,14 +269,14 @@ def variable_shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:
         "tool": text_shape(*tools, likely=True),
         "arguments": ARGUMENTS,
         "ok": Shape(frozenset({bool})),
-        "outcome": text_shape(*(one.value for one in Outcome)),
+        "outcome": text_shape(*(member.value for member in Outcome)),
         "path": text_shape(nullable=True),
         "paths": list_shape(text_shape()),
         "lines": list_shape(object_shape(line_range)),
     }
     child = {
         **{name: text_shape() for name in ("record_id", "agent", "title", "text")},
-        "status": text_shape(*(one.value for one in _ENDED)),
+        "status": text_shape(*(member.value for member in _ENDED)),
         "result": JSON_VALUE,
         "error": text_shape(nullable=True),
         "rounds": Shape(_INT),

@@ -159,15 +159,15 @@ class _NullFiller:
         return self._applicable[key]
 
     def _gathered(self, schemas: tuple[Schema, ...]) -> Parts:
-        found: dict[int, Mapping[str, Any]] = {}
+        parts_by_id: dict[int, Mapping[str, Any]] = {}
         waiting = list(reversed(schemas))
         while waiting:
             part = waiting.pop()
-            if isinstance(part, dict) and id(part) not in found:
-                found[id(part)] = part
+            if isinstance(part, dict) and id(part) not in parts_by_id:
+                parts_by_id[id(part)] = part
                 waiting.extend(reversed(list(same_value_schemas(part, self._targets))))
-        self._spend(2 * len(found))
-        return tuple(found.values())
+        self._spend(2 * len(parts_by_id))
+        return tuple(parts_by_id.values())
 
     def filled(self, value: Any, parts: Parts) -> Any:
         if not parts or self._exhausted:
@@ -213,16 +213,16 @@ def _member_schemas(key: str, part: Mapping[str, Any]) -> Iterator[Schema]:
 
 def _item_schemas(index: int, parts: Parts) -> tuple[Schema, ...]:
     """The schemas that `parts` apply to item `index` of a list."""
-    found: list[Schema] = []
+    schemas: list[Schema] = []
     for part in parts:
         prefix = part.get("prefixItems", ())
         if index < len(prefix):
-            found.append(prefix[index])
+            schemas.append(prefix[index])
         elif "items" in part:
-            found.append(part["items"])
+            schemas.append(part["items"])
         if "contains" in part:
-            found.append(part["contains"])
-    return tuple(found)
+            schemas.append(part["contains"])
+    return tuple(schemas)
 
 
 _KINDS: Mapping[str, Kinds] = {
@@ -328,7 +328,7 @@ def _possible_keys(objects: list[Mapping[str, Any]]) -> frozenset[str] | None:
 def _kinds(leaf: Mapping[str, Any]) -> Kinds:
     types = leaf.get("type")
     named = [types] if isinstance(types, str) else types
-    kinds = JSON if named is None else frozenset(kind for one in named for kind in _KINDS[one])
+    kinds = JSON if named is None else frozenset(kind for name in named for kind in _KINDS[name])
     if (values := _values(leaf)) is None:
         return kinds
     listed: Kinds = frozenset(type(value) for value in values)

@@ -148,8 +148,8 @@ def _metaschema() -> Any:
 
 def _sentence(error: Any) -> str:
     if error.absolute_path and error.absolute_path[0] == "type":
-        given = error.instance if isinstance(error.instance, list) else [error.instance]
-        unknown = next((str(one) for one in given if one not in _TYPES), "this list")
+        instances = error.instance if isinstance(error.instance, list) else [error.instance]
+        unknown = next((str(instance) for instance in instances if instance not in _TYPES), "this list")
         near = closest_name(unknown, _TYPES)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(_TYPES)}"
         return f"{unknown[:60]!r} is not a type; {hint}"
@@ -175,18 +175,18 @@ def _target(root: Schema, ref: str, place: str) -> Schema:
             "copy that schema under $defs and write {$ref: '#/$defs/name'} (only `report` is shipped)",
             f"{place}$ref",
         )
-    found: Any = root
+    target: Any = root
     for step in ref.split("/")[1:]:
         key = step.replace("%25", "%").replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key[:9]) < len(found):
-            found = found[int(key[:9])]
-        elif isinstance(found, dict) and key in found:
-            found = found[key]
+        if isinstance(target, list) and key.isdecimal() and int(key[:9]) < len(target):
+            target = target[int(key[:9])]
+        elif isinstance(target, dict) and key in target:
+            target = target[key]
         else:
             raise SchemaError(f"{ref[:100]!r} leads nowhere: there is no {key[:60]!r}", f"{place}$ref")
-    if not isinstance(found, dict | bool):
+    if not isinstance(target, dict | bool):
         raise SchemaError(f"{ref[:100]!r} does not lead to a schema; put it under $defs", f"{place}$ref")
-    return found
+    return target
 
 
 def _refuse_loops(parts: list[tuple[str, Schema]], targets: Mapping[str, Schema]) -> None:

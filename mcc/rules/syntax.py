@@ -61,10 +61,10 @@ class CelLexer:
         """The tokens with their positions. Raises `ExpressionError` where no token of CEL begins."""
         before = ""
         at, line, line_start = 0, 1, 0
-        for found in _token_pattern().finditer(text):
+        for match in _token_pattern().finditer(text):
             # Cut from the text itself: in what the pattern matched, lone surrogates are replaced.
-            written = text[at : at + len(found.group())]
-            group = next((one for one in _GROUPS if found[one] is not None), "")
+            written = text[at : at + len(match.group())]
+            group = next((name for name in _GROUPS if match[name] is not None), "")
             if group != "space":
                 token = self._token(group, written, before, text, at)
                 token.start_pos, token.end_pos = at, at + len(written)
@@ -321,19 +321,19 @@ def _encoded(piece: str, escape: str) -> bytes:
 def _unescaped(body: str) -> Iterator[tuple[str, str]]:
     """The pieces of `body`, escapes resolved; with each, the kind of its numeric escape (`x`, `o`, `u`, `U`) or ""."""
     at = 0
-    while (found := body.find("\\", at)) >= 0:
-        if found > at:
-            yield body[at:found], ""
-        letter = body[found + 1]
-        at = found + 2
+    while (backslash := body.find("\\", at)) >= 0:
+        if backslash > at:
+            yield body[at:backslash], ""
+        letter = body[backslash + 1]
+        at = backslash + 2
         if letter in _ESCAPES:
             yield _ESCAPES[letter], ""
         elif letter in _CODES:
             at += _CODES[letter]
-            yield _code(body[found + 2 : at], _CODES[letter], 16, letter), letter
+            yield _code(body[backslash + 2 : at], _CODES[letter], 16, letter), letter
         elif letter in "0123":
             at += 2
-            yield _code(body[found + 1 : at], 3, 8, letter), "o"
+            yield _code(body[backslash + 1 : at], 3, 8, letter), "o"
         else:
             raise ValueError(f"has the escape \\{letter}, which CEL does not know")
     yield body[at:], ""

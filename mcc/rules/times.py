@@ -83,19 +83,19 @@ def _duration_part_pattern() -> Pattern:
 
 def timestamp(text: str) -> Timestamp:
     """Parse a timestamp in the format of RFC 3339. Raises `Fault`."""
-    found = _timestamp_pattern().fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
-    if found is None:
+    match = _timestamp_pattern().fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
+    if match is None:
         raise Fault(f"reads {text[:40]!r} as a time; write it like 2009-02-13T23:31:30Z")
-    numbers = [int(found[group]) for group in range(1, 7)]
+    numbers = [int(match[group]) for group in range(1, 7)]
     try:
         moment = datetime(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], tzinfo=UTC)
     except ValueError as error:
         raise Fault(f"reads {text[:40]!r} as a time, and no calendar has it") from error
     since = moment - _EPOCH
-    zone = found[8]
+    zone = match[8]
     offset = 0 if zone in "Zz" else _offset_minutes(zone) * 60
     seconds = since.days * 86_400 + since.seconds - offset
-    return Timestamp(seconds * _SECOND + int((found[7] or "").ljust(9, "0")))
+    return Timestamp(seconds * _SECOND + int((match[7] or "").ljust(9, "0")))
 
 
 def duration(text: str) -> Duration:
@@ -109,12 +109,12 @@ def duration(text: str) -> Duration:
         raise fault
     total = at = 0
     while at < len(body):
-        found = _duration_part_pattern().match(body, at)
-        if found is None or not (found[1] or found[2]):
+        part = _duration_part_pattern().match(body, at)
+        if part is None or not (part[1] or part[2]):
             raise fault
-        unit, fraction = _UNITS[found[3]], found[2] or ""
-        total += int(found[1] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
-        at += len(found.group())
+        unit, fraction = _UNITS[part[3]], part[2] or ""
+        total += int(part[1] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
+        at += len(part.group())
     return Duration(sign * total)
 
 

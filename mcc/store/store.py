@@ -142,9 +142,9 @@ class Store:
         """A session with all its turns, in the order in which they were placed. Raises `UnknownSession`."""
         session, orders, cursor = self.sessions.get(session_id), list[WorkOrder](), None
         while True:
-            found = self.orders.list(session_id=session_id, limit=TURNS, cursor=cursor)
-            orders.extend(found.items)
-            if (cursor := found.next_cursor) is None:
+            page = self.orders.list(session_id=session_id, limit=TURNS, cursor=cursor)
+            orders.extend(page.items)
+            if (cursor := page.next_cursor) is None:
                 break
         orders.sort(key=lambda order: order.session_seq)
         return SessionWithTurns(**dict(session), orders=tuple(orders))

@@ -44,7 +44,7 @@ def why_in_words(node: NodeView) -> str:
         case "stale":
             parts.append(f"stale: {'; '.join(node.stale_because)}")
     if node.conflicts:
-        parts.append(f"in conflict: {', '.join(one.field for one in node.conflicts)}")
+        parts.append(f"in conflict: {', '.join(conflict.field for conflict in node.conflicts)}")
     return " · ".join(parts)
 
 
@@ -60,16 +60,16 @@ def node_lines(node: NodeView) -> Iterator[str]:
         for name, value in values.items():
             set_by = _set_by(node, f"{section}.{name}")
             yield exact_line(f"  {name}: {in_brief(value, VALUE_CHARACTERS)}" + (f"  ({set_by})" if set_by else ""))
-    wrong = [one for one in node.verdicts if one.ok is False]
+    wrong = [verdict for verdict in node.verdicts if verdict.ok is False]
     if wrong:
         yield ""
         yield "rules that do not hold"
-        yield from (exact_line(f"  {one.rule}: {brief(one.message, 300)}") for one in wrong)
-    unjudged = [one for one in node.verdicts if one.ok is None and one.kind != "guideline"]
+        yield from (exact_line(f"  {verdict.rule}: {brief(verdict.message, 300)}") for verdict in wrong)
+    unjudged = [verdict for verdict in node.verdicts if verdict.ok is None and verdict.kind != "guideline"]
     if unjudged:
         yield ""
         yield "rules that nobody has judged"
-        yield from (exact_line(f"  {one.rule}: {brief(one.message, 300)}") for one in unjudged)
+        yield from (exact_line(f"  {verdict.rule}: {brief(verdict.message, 300)}") for verdict in unjudged)
 
 
 def _pairs(pairs: Sequence[tuple[str, object]]) -> Iterator[str]:
@@ -79,14 +79,18 @@ def _pairs(pairs: Sequence[tuple[str, object]]) -> Iterator[str]:
 
 
 def _set_by(node: NodeView, field: str) -> str:
-    found = node.provenance.get(field)
-    if found is None:
+    provenance = node.provenance.get(field)
+    if provenance is None:
         return ""
-    if isinstance(found, Computed):
-        return f"{found.by} of {', '.join(found.sources)}"
-    held = ", held" if found.accepted is not None else ""
-    by = f"{found.by} {found.record_id[-12:]}" if isinstance(found, SetByAgent) and found.record_id else found.by
-    return f"{by} at version {found.version}{held}"
+    if isinstance(provenance, Computed):
+        return f"{provenance.by} of {', '.join(provenance.sources)}"
+    held = ", held" if provenance.accepted is not None else ""
+    by = (
+        f"{provenance.by} {provenance.record_id[-12:]}"
+        if isinstance(provenance, SetByAgent) and provenance.record_id
+        else provenance.by
+    )
+    return f"{by} at version {provenance.version}{held}"
 
 
 def in_brief(value: object, characters: int = BRIEF_CHARACTERS) -> str:

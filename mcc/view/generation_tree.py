@@ -87,11 +87,11 @@ def _grow(
 ) -> None:
     """Add the children of `node` to `branch`. `done`: sizes of the subtrees that are done, by path."""
     rows: Sequence[Branch] = node.children
-    ended = [one for one in rows if one.path in done] if detail.grouped else []
+    ended = [row for row in rows if row.path in done] if detail.grouped else []
     if len(ended) > 1:
-        count = sum(done[one.path] for one in ended)
+        count = sum(done[row.path] for row in ended)
         branch.add(_line(f"✓ {count:,} done: {one_line(ended[0].key)} … {one_line(ended[-1].key)}", "green"))
-        rows = [one for one in rows if one.path not in done]
+        rows = [row for row in rows if row.path not in done]
     for row in rows:
         folded = detail.folded and row.path in done
         grown = branch.add(_node(story, row, at, below=done[row.path] - 1 if folded else 0))

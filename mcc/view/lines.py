@@ -347,14 +347,14 @@ def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]
     """
     if changes is None:
         return []
-    added, removed = sum(one.added for one in changes.files), sum(one.removed for one in changes.files)
-    paths = [brief(one.path, _PATH_CHARACTERS) for one in changes.files]
+    added, removed = sum(file.added for file in changes.files), sum(file.removed for file in changes.files)
+    paths = [brief(file.path, _PATH_CHARACTERS) for file in changes.files]
     more = [f"{len(paths) - _SHOWN_PATHS} more"] if len(paths) > _SHOWN_PATHS else []
     rows = [("changed", f"+{added} −{removed} lines: {', '.join(paths[:_SHOWN_PATHS] + more)}")] if paths else []
-    rows += [("commit", f"{one.id[:12]} {brief(one.subject, _PATH_CHARACTERS)}") for one in changes.commits]
+    rows += [("commit", f"{commit.id[:12]} {brief(commit.subject, _PATH_CHARACTERS)}") for commit in changes.commits]
     rows += [
-        ("worktree", f"{one.agent}: {one.state}, {one.ref}")
-        for one in changes.worktrees
-        if one.state in ("conflict", "kept", "lost")
+        ("worktree", f"{tree.agent}: {tree.state}, {tree.ref}")
+        for tree in changes.worktrees
+        if tree.state in ("conflict", "kept", "lost")
     ]
     return [*rows, ("take back", f"mcc orders revert {order_id}")] if changes.checkpoints else rows

@@ -77,6 +77,7 @@ def _stoppable(live: Live) -> Iterator[None]:
 
     def stop(number: int, frame: object) -> None:
         live.stop()
+        # The default action first: the process must really stop, as the shell expects it.
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, stop)

@@ -17,11 +17,11 @@ def print_offers(
     columns: Sequence[str], rows: Sequence[tuple["Offer | Capability", Sequence[object]]], *, empty: str
 ) -> None:
     """A row for each offer (its name, its state, and the cells given with it), then the problems of the broken ones."""
-    states = [_state(one) for one, _ in rows]
-    cells = [(one.name, state, *more) for (one, more), state in zip(rows, states, strict=True)]
+    states = [_state(offer) for offer, _ in rows]
+    cells = [(offer.name, state, *more) for (offer, more), state in zip(rows, states, strict=True)]
     print_table(columns, cells, empty=empty)
-    for one in (one for one, _ in rows if one.problem):
-        print(f"\n{clean(one.name)}: {clean(one.problem or '')}")
+    for offer in (offer for offer, _ in rows if offer.problem):
+        print(f"\n{clean(offer.name)}: {clean(offer.problem or '')}")
 
 
 def _state(one: "Offer | Capability") -> str:
@@ -42,7 +42,7 @@ def print_checks(checks: Sequence["ModelCheck"]) -> None:
     from mcc.view import figures
 
     print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
-    for warning in (f"{one.name}: {sentence}" for one in checks for sentence in _sentences(one)):
+    for warning in (f"{checked.name}: {sentence}" for checked in checks for sentence in _sentences(checked)):
         print(f"\n{clean(warning)}")
     if spent := total(checks):
         print(f"\n{figures.spent(spent)}")

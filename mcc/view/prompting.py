@@ -66,7 +66,7 @@ def _show_whole(item: AnyItem, whole: Whole) -> None:
     text = whole() if is_cut else None
     show(f"\n{in_full(item, None, window(stderr=True), text)}")
     if is_cut and text is None:
-        say("The whole of it cannot be had now.")
+        say("The whole text is not available now.")
 
 
 def _decision(item: ApprovalItem | OutlineItem, prompt: Prompt, show_whole: Callable[[], None]) -> NewDecision | None:

@@ -352,7 +352,7 @@ def test_problems_of_a_workspaces_files_take_a_bounded_number_of_bounded_entries
     master = Hiring(near, here.models, here.turn).master("master", "offline", Bench({}))
     told = notes(master, "definition_warning")
     assert len(told) == 101 and told[-1].startswith("And ") and max(map(len, told)) == 1_000
-    assert any("290 more keys are none of an agent file" in note for note in told)
+    assert any("290 more keys do not belong in an agent file" in note for note in told)
 
 
 def test_permissions_of_an_agent_are_those_of_order_mode_and_all_files_above_it() -> None:

@@ -368,7 +368,7 @@ def published(data_dir: Path) -> Hold:
 
 
 def refused(data_dir: Path) -> None:
-    with pytest.raises(Unreachable, match="not believed"):
+    with pytest.raises(Unreachable, match="not trusted"):
         find(None, None, {"MCC_DATA_DIR": str(data_dir)})
-    with pytest.raises(UnusableDirectory, match="not believed"):
+    with pytest.raises(UnusableDirectory, match="not trusted"):
         find_family(data_dir)

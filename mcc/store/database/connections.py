@@ -89,7 +89,7 @@ class ConnectionWatchdog:
                     # Neither a connection that was closed meanwhile nor a log that takes no line may end this thread.
                     with suppress(Exception):
                         _cut(connection)
-                        log.warning("the database says nothing; the connection was cut", seconds=self._seconds)
+                        log.warning("the database does not answer; the connection was cut", seconds=self._seconds)
 
 
 def unwatched(connection: Any) -> None:
@@ -119,7 +119,7 @@ def normal_url(url: str) -> URL:
         made = make_url(with_hosts_in_query(url))
     except (sa.exc.ArgumentError, ValueError) as error:
         raise ValueError(
-            "the database address is not one: write sqlite:///PATH or postgresql://USER@HOST/NAME"
+            "this is not a database address: write sqlite:///PATH or postgresql://USER@HOST/NAME"
         ) from error
     kind = made.get_backend_name()
     if kind in ("postgresql", "postgres"):
@@ -183,7 +183,9 @@ def opened_sqlite(url: URL, clock: Clock, connections: int, patience: float) -> 
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
+        # The driver must not begin transactions by itself: `begin` below does, with a lock that cannot fail later.
         raw.isolation_level = None
+        # With NORMAL, a power cut could take back commits that callers were told of.
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
         raw.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")

@@ -99,7 +99,7 @@ class Prepared:
     def __init__(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> None:
         """`given`: example parameters. Raises ValueError for a statement that must be compiled at each execution."""
         compiled = statement.compile(dialect=dialect, column_keys=sorted(given))
-        if any(one.callable is not None for one in compiled.binds.values()):
+        if any(parameter.callable is not None for parameter in compiled.binds.values()):
             raise ValueError("a parameter is asked for at each execution")
         if (compiled.isinsert and compiled.insert_prefetch) or (compiled.isupdate and compiled.update_prefetch):
             raise ValueError("a column has a default that Python makes")
@@ -168,6 +168,7 @@ class Statements:
     def prepared(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> Prepared | None:
         """The prepared statement; None when SQLAlchemy has to execute it."""
         known = self._known.get(statement)
+        # Prepared at the second execution: what runs once, such as a migration or a search, is not worth the analysis.
         if known is None:
             self._known[statement] = True
         elif known is True:

@@ -160,10 +160,12 @@ class _Postgres:
         self._run(partial(self._cursor.execute, "COMMIT", prepare=False))
 
     def rollback(self) -> None:
+        # What was never sent needs no rollback.
         self._waiting.clear()
         self._raw.rollback()
 
     def _run(self, statement: Callable[[], object]) -> None:
+        # Emptied first: an error of one of them must not leave the others for the next transaction.
         waiting, self._waiting = self._waiting, []
         if not waiting:
             statement()

@@ -149,7 +149,9 @@ class Database:
                 pause = next(undone, None) if lost.undone else 0.0
                 if pause is None or (lost_before and not lost.undone) or (lost.committing and not repeatable):
                     raise
+                # A second loss in a row is an outage, which the caller tells; rollbacks are the price of concurrency.
                 lost_before |= not lost.undone
+                # Random, or two transactions that undid each other would meet again at the same moment.
                 time.sleep(pause * random.uniform(0.5, 1.0))
 
     def _write(self, work: Callable[[Connection], T], repeatable: bool, single: bool) -> T:
@@ -170,12 +172,14 @@ class Database:
     def _connection(self, single: bool) -> AbstractContextManager[Connection]:
         if not self._is_direct:
             return self.engine.begin()
+        # A statement by itself is a transaction; BEGIN and COMMIT would be two round trips more.
         return self._links.reading() if single else self._links.writing()
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` without a transaction: each of its statements sees what is committed at that moment."""
         try:
             return self._read(work)
+        # Once more: what ended the connection, such as a restart of the server, often lets a new one through.
         except ConnectionLost:
             return self._read(work)
 
@@ -208,6 +212,7 @@ class Database:
                         isolation_level="REPEATABLE READ", postgresql_readonly=True
                     )
                     unwatched(connection)
+                    # A backup reads as long as it takes; these limits are for statements that others wait for.
                     for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
                         connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
                 return work(connection)

@@ -89,6 +89,7 @@ def _unfit_file(database: Database) -> str | None:
         )
     file = Path(str(database.url.database))
     for place in (file, file.parent):
+        # The directory too: SQLite makes its write-ahead log beside the file.
         if place.exists() and not os.access(place, os.W_OK):
             return f"{place} cannot be written: make it writable for this user, or name another one in MCC_DATABASE_URL"
     return None

@@ -55,6 +55,7 @@ class Links:
 
     def close(self) -> None:
         """Close all idle connections; those in use are closed when they are returned."""
+        # First, so that no connection that is returned now is kept.
         self._most = 0
         with suppress(IndexError):
             while True:

@@ -116,6 +116,7 @@ def _take_turn(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         unwatched(connection)
         connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        # Another process may be upgrading: its migration takes longer than the few seconds that other statements wait.
         connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
@@ -124,6 +125,7 @@ def _config(connection: Connection) -> "Config":
     from alembic.config import Config
 
     config = Config()
+    # Alembic expands percent signs as its configuration files do.
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config

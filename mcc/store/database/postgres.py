@@ -114,6 +114,8 @@ class PostgresSessions:
             except BaseException:
                 raw.close()
                 raise
+            # The settling may have found out a pooler: then this connection was opened in the wrong way, and the loop
+            # opens another.
             if self.mode == mode:
                 if opening is not None:
                     record.info[_OPENING] = opening
@@ -135,6 +137,7 @@ class PostgresSessions:
     def is_lost(self, error: Exception) -> bool:
         """Whether this error of a statement means that its connection, and those made before it, should be closed."""
         state = getattr(error, "sqlstate", None)
+        # Statements that somebody else prepared show a pooler that shares connections, which opening one did not.
         if state in POOLED and self.access.pooler == "auto":
             self.mode = "transaction"
         return state in LOST or state in POOLED
@@ -173,10 +176,14 @@ class PostgresSessions:
             # A statement by itself: a pooler that keeps nothing between transactions is found out so.
             answer = raw.execute(self._question(), prepare=False)
         raw.autocommit = False
-        pid, *found = answer.fetchone()
+        pid, *settings_found = answer.fetchone()
         self._seen |= pid != raw.info.backend_pid
         wanted = {**self._wanted(), "transaction_isolation": "read committed"}
-        missing = [name for (name, value), there in zip(wanted.items(), found, strict=True) if there != value]
+        missing = [
+            name
+            for (name, value), setting_found in zip(wanted.items(), settings_found, strict=True)
+            if setting_found != value
+        ]
         promised = [name for name in missing if name not in PLANNER]
         self.ungranted = [name for name in missing if name in PLANNER]
         if mode == "none" and self._seen:

@@ -67,6 +67,7 @@ class StateCache:
         """Keep the state, unless the cache has a newer one of its document."""
         with self._lock:
             before = self._states.get(state.id)
+            # Threads that read before a commit may come here after it.
             if before is not None and before.version > state.version:
                 return
             self._drop(state.id)
@@ -145,18 +146,18 @@ class OpenChanges:
         command_id: str | None = None,
     ) -> Change:
         """The change that these commands would make; writes nothing. Raises `mcc.documents.change.DispatchRefused`."""
-        back = sum(isinstance(one, Undo | Redo) for one in commands)
-        own = self._own(before.id, author) if back else ()
+        back = sum(isinstance(command, Undo | Redo) for command in commands)
+        own_steps = self._own(before.id, author) if back else ()
         removed = None
-        if own:
-            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own, back)}
+        if own_steps:
+            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own_steps, back)}
         return dispatch(
             blueprint,
             before,
             commands,
             author,
             expected_version=expected_version,
-            own=own,
+            own=own_steps,
             removed=removed,
             command_id=command_id,
         )
@@ -172,6 +173,7 @@ class OpenChanges:
     def locked(self, document_id: str) -> DocumentState:
         """The document's present state, locked until the transaction ends. Raises `UnknownDocument`."""
         row = lock_document(self.connection, document_id)
+        # What this transaction changed itself comes first; the cache has only what is committed.
         known = self.states.get(document_id) or self.cache.get(document_id)
         state = state_now(self.connection, row, known)
         self.states[document_id] = state

@@ -15,10 +15,10 @@ from mcc.store.rows.texts import parsed
 def node_json(node: Node) -> str:
     """The node as JSON, without fields that have their default value: most nodes have no failure and no conflicts."""
     held = _own(node)
-    held["provenance"] = {name: _of_provenance(one) for name, one in node.provenance.items()}
-    held["verdicts"] = [[one.rule, one.kind, one.ok, one.message, one.version] for one in node.verdicts]
-    held["conflicts"] = {name: _own(one) for name, one in node.conflicts.items()}
-    held["stamps"] = {role: _own(one) for role, one in node.stamps.items()}
+    held["provenance"] = {name: _of_provenance(part) for name, part in node.provenance.items()}
+    held["verdicts"] = [[part.rule, part.kind, part.ok, part.message, part.version] for part in node.verdicts]
+    held["conflicts"] = {name: _own(part) for name, part in node.conflicts.items()}
+    held["stamps"] = {role: _own(part) for role, part in node.stamps.items()}
     if node.failure is not None:
         held["failure"] = {**_own(node.failure), "at": node.failure.at.isoformat()}
     return to_json({name: value for name, value in held.items() if value or name not in _OFTEN_EMPTY}).decode()
@@ -69,13 +69,13 @@ class NodeReader:
 
     def node(self, text: str) -> Node:
         held = parsed(text)
-        held["provenance"] = {name: _provenance(one) for name, one in held.get("provenance", {}).items()}
-        held["verdicts"] = tuple([self._verdict(tuple(one)) for one in held.get("verdicts", ())])
+        held["provenance"] = {name: _provenance(part) for name, part in held.get("provenance", {}).items()}
+        held["verdicts"] = tuple([self._verdict(tuple(part)) for part in held.get("verdicts", ())])
         conflicts = held.get("conflicts", {})
         held["conflicts"] = {
-            n: FieldConflict(**{**one, "because": tuple(one["because"])}) for n, one in conflicts.items()
+            n: FieldConflict(**{**part, "because": tuple(part["because"])}) for n, part in conflicts.items()
         }
-        held["stamps"] = {role: Stamp(**one) for role, one in held.get("stamps", {}).items()}
+        held["stamps"] = {role: Stamp(**part) for role, part in held.get("stamps", {}).items()}
         if (failure := held.get("failure")) is not None:
             at = datetime.fromisoformat(failure["at"])
             held["failure"] = NodeFailure(**{**failure, "errors": tuple(failure["errors"]), "at": at})

@@ -110,6 +110,7 @@ def apply_controls(connection: Connection, order_id: str, numbered: Sequence[tup
         fact = entry.data
         if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
             rows.append({"wanted": fact.control_id, "of": order_id, "at": micros(entry.at), "seq": seq})
+        # Only of the order as a whole: a subagent's controls do not speak for it.
         if isinstance(fact, ControlApplied) and fact.metadata is not None and entry.origin.record_id is None:
             changes.append(fact.metadata)
     if rows:

@@ -82,7 +82,7 @@ def cut(entries: Sequence[Entry], requested: int) -> Cut:
 
     `entries`: the first `requested` + 1 entries of the journal.
     """
-    calls, root, found, within = OpenCallTracker(), None, Cut(requested, 0), None
+    calls, root, place, within = OpenCallTracker(), None, Cut(requested, 0), None
     for entry, following in zip_longest(entries[:requested], entries[1 : requested + 1]):
         if isinstance(entry.data, AgentStarted) and entry.parent_id is None:
             root = entry.record_id
@@ -93,8 +93,8 @@ def cut(entries: Sequence[Entry], requested: int) -> Cut:
         if within is None and _is_starting(entry, following):
             within = "the beginning of its master"
         if within is None:
-            found = Cut(requested, entry.seq, root=root)
-    return Cut(requested, found.after, within, found.root)
+            place = Cut(requested, entry.seq, root=root)
+    return Cut(requested, place.after, within, place.root)
 
 
 def _outermost(calls: Sequence[OpenCall]) -> str | None:

@@ -102,6 +102,7 @@ def remember(
         "approval_id": asked.approval_id,
         "created_at": micros(at),
     }
+    # Approving twice by one rule must not leave a second grant behind when the first is revoked.
     if connection.execute(_SAME, row).first() is None:
         connection.execute(_ADD, row)
 

@@ -247,6 +247,7 @@ def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
 def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, str]]:
     """Pairs of a digest and its text as JSON."""
     listed = sorted(wanted)
+    # By some hundreds, so that the texts of a long journal are not all in memory twice.
     for start in range(0, len(listed), 500):
         for row in connection.execute(_KEPT, {"digests": listed[start : start + 500]}):
             yield row.digest, row.text_json
@@ -283,6 +284,7 @@ def write(
     execute_later(connection, _changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
     kept = {name: value for name, value in changes.items() if name in OrderState.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
+    # In the same transaction, so that no order waits for a workspace that nobody has.
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
         unlock_workspace(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
@@ -323,11 +325,14 @@ def entries_after(connection: Connection, order_id: str, after: int = 0, limit: 
 
 
 def _rows_after(connection: Connection, order_id: str, after: int, limit: int) -> Sequence[Any]:
+    # Rows first: an order is packed an hour after its end, and is read most often before.
     rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
     return rows or rows_in_pack(connection, order_id, after, limit)
 
 
 def _entry(row: Any, fact: Fact) -> Entry:
+    # What the store wrote was validated when it was written; validating each entry anew would cost more than reading
+    # it.
     return unchecked(
         Entry,
         order_id=row.order_id,
@@ -368,7 +373,7 @@ def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace])
     if wanted and not rows:
         rows = [row for row in rows_in_pack(connection, order_id, wanted[0] - 1) if row.seq in wanted]
     data = {row.seq: _whole_data(connection, row) for row in rows}
-    return [text_at(data[one.seq], one.path) if one.digest is None else texts[one.digest] for one in places]
+    return [text_at(data[at.seq], at.path) if at.digest is None else texts[at.digest] for at in places]
 
 
 def _whole_data(connection: Connection, row: Any) -> Any:

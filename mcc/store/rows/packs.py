@@ -63,6 +63,7 @@ _PACK_RECORD = sa.text(
 
 def packed(rows: Sequence[PackedRow]) -> bytes:
     """One line per row: its columns as JSON, a tab, its data. JSON contains neither tabs nor line ends."""
+    # Data is kept as its own text and not parsed: it must come back byte for byte.
     lines = (f"{json.dumps(row[1:-1], separators=(',', ':'))}\t{row.data_json}" for row in rows)
     return zlib.compress("\n".join(lines).encode(), LEVEL)
 
@@ -103,6 +104,7 @@ def make_pack(connection: Connection, order_id: str) -> bool:
     if not (rows and numbered and plain) or sum(len(row.data_json) for row in rows) > LARGEST_BYTES:
         return False
     pack = packed(rows)
+    # The rows are deleted next, for good: what cannot be read back exactly stays as it is.
     if unpacked(order_id, pack) != rows:
         return False
     connection.execute(_ADD, {"order_id": order_id, "packed": pack})

@@ -225,7 +225,7 @@ def effect_of(
         return ControlEffect.REQUEUES if status is OrderStatus.WAITING else ControlEffect.STAYS
     if status is not OrderStatus.WAITING or not _ends_wait(control, reason):
         return ControlEffect.STAYS
-    pauses = any(one.open and one.kind is ControlKind.PAUSE for one in before)
+    pauses = any(earlier.open and earlier.kind is ControlKind.PAUSE for earlier in before)
     if pauses and reason == WaitingReason.NOT_BEFORE:
         return ControlEffect.STAYS
     paused = pauses or reason == WaitingReason.PAUSED

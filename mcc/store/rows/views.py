@@ -163,6 +163,8 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
     queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
     waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
     places: dict[str, int] = {}
+    # One look at the head of each queue, instead of counting those before each order, of which there may be a hundred
+    # thousand.
     for queue in {row["queue"] for row in queued}:
         first = connection.execute(claimable(time, POSITIONS), {"wanted": queue})
         places.update({row.order_id: place for place, row in enumerate(first, start=1)})
@@ -192,6 +194,7 @@ def work_order(
     detail: str | None = None,
 ) -> WorkOrder:
     """One row of `ORDER` as callers see it. `place`: its position in the queue; `detail`: why a waiting order waits."""
+    # Only short ones are cached: prompts of megabytes would keep their memory for nothing.
     text = row["spec_json"]
     spec = _short_spec(text) if len(text) <= _SHORT else NewOrder.model_validate(parsed(text))
     status = OrderStatus(row["status"])
@@ -200,6 +203,7 @@ def work_order(
     if spec.kind is OrderKind.GENERATE:
         from_spec["document_id"] = row["session_id"]
     ended = OrderOutcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
+    # The row was validated when it was placed; lists of orders are read often.
     return WorkOrder.model_construct(
         **from_spec,
         id=row["id"],

@@ -79,8 +79,8 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
             for table in TABLES:
                 put({"table": table.name, "columns": [column.name for column in table.columns]})
                 rows[table.name] = 0
-                found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
-                for row in found:
+                result = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
+                for row in result:
                     put([{"base64": b64encode(value).decode()} if isinstance(value, bytes) else value for value in row])
                     rows[table.name] += 1
 
@@ -108,13 +108,16 @@ def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Cont
             unwatched(connection)
             connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
             connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        # Down to nothing and up to the backup's schema: its rows fit only the tables of the version that wrote it.
         downgrade_with(connection, "base")
         upgrade_with(connection, contents.schema)
+        # Read twice: a defect at the end of the file must be known before the database is emptied.
         file.seek(0)
         lines = _Lines(file)
         lines.head()
         for table, columns, rows in lines.tables():
             _insert(connection, table, columns, rows)
+        # Cut, not lost: that they are gone is no failure of their orders, and counts as no loss.
         connection.execute(sa.text("UPDATE drones SET state = :cut WHERE state = :live"), {"cut": CUT, "live": LIVE})
         upgrade_with(connection)
 
@@ -160,7 +163,7 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
     waiting: list[dict[str, object]] = []
     size = 0
     for row in rows:
-        values = (b64decode(one["base64"]) if isinstance(one, dict) else one for one in row)
+        values = (b64decode(cell["base64"]) if isinstance(cell, dict) else cell for cell in row)
         waiting.append(dict(zip(columns, values, strict=True)))
         size += sum(len(value) for value in row if isinstance(value, str))
         if size > PIECE_BYTES or len(waiting) == 1_000:
@@ -182,7 +185,7 @@ class _Lines:
     def head(self) -> Contents:
         head = self._next()
         if not isinstance(head, dict) or head.get("kind") != KIND:
-            raise BadBackup("this is no backup of mcc")
+            raise BadBackup("this is not a backup of mcc")
         version, schema = str(head.get("version")), str(head.get("schema"))
         if schema.isdecimal():
             raise BadBackup(
@@ -220,12 +223,13 @@ class _Lines:
         """The numbers of rows by table, after all were read; the end of the file must agree."""
         end = self._end
         if not isinstance(end, dict) or end.get("rows") != self._rows or end.get("sha256") != self._before_end:
-            raise BadBackup("the backup is damaged: its end does not fit to what is in it")
+            raise BadBackup("the backup is damaged: its end does not match its content")
         if self._read():
             raise BadBackup("the backup is damaged: it goes on after its end")
         return dict(self._rows)
 
     def _next(self) -> object:
+        # Which line is the last is known only when it was read, and it is not part of what it vouches for.
         self._before_end = self._digest.hexdigest()
         line = self._read()
         if not line.endswith(b"\n"):
@@ -239,6 +243,7 @@ class _Lines:
 
     def _read(self) -> bytes:
         try:
+            # Bounded: a file of one endless line must not fill the memory.
             return self._packed.readline(LONGEST_LINE)
         except (OSError, EOFError, zlib.error) as error:
-            raise BadBackup(f"the backup cannot be read, it is damaged or no backup: {error}") from error
+            raise BadBackup(f"the backup cannot be read; it is damaged, or not a backup: {error}") from error

@@ -150,6 +150,7 @@ class Examiner:
             now=moment(connection.execute(sa.select(self._database.time.now)).scalar_one()),
             drones=drones,
             orders=orders,
+            # Only of the suspicious kinds: those that are well may be left out of what is looked at.
             whole=all(len(kind) < limit for kind in suspicious),
             counts={status: count for status, count in counts.items() if count},
             queued={row.queue: row.orders for row in queues},
@@ -199,6 +200,7 @@ class Mender:
         row = {"key": stale.workspace_key, "of": stale.order_id, "under": stale.epoch}
 
         def work(connection: Connection) -> bool:
+            # The order's row first: a claim that is just being made takes this lock before that of its workspace.
             lock(connection, stale.order_id)
             return connection.execute(_UNLOCK, row).rowcount == 1
 
@@ -331,4 +333,5 @@ def _interrupted_after(connection: Connection, seconds: float) -> Iterator[sqlit
     try:
         yield raw
     finally:
+        # The connection goes back to its pool: the next statement on it must not be interrupted.
         raw.set_progress_handler(None, 0)

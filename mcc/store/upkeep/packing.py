@@ -90,6 +90,7 @@ class Packing:
 
 def _pack(connection: Connection, order_id: str, at: int) -> bool:
     state = lock(connection, order_id, skip=True)
+    # Marked even where it then turns out not to fit: otherwise every run would try it again.
     if state is None or not connection.execute(_MARK, {"wanted": order_id, "at": at}).rowcount:
         return False
     if not make_pack(connection, order_id):

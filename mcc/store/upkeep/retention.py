@@ -197,6 +197,7 @@ class Retention:
             yield Cleared(documents=count, bytes=size)
         old = {"before": micros(before)}
         self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
+        # Texts last: emptied journals and forgotten incarnations have released theirs by then.
         yield from self._forget()
         for some in self._orphans():
             wanted = {"digests": some, "before": self._day_ago()}
@@ -230,6 +231,7 @@ class Retention:
             state = lock(connection, order_id, skip=True)
             if state is None or state.status not in FINAL:
                 return None
+            # An order that ended without a stored record has it in its journal alone, which goes now.
             record = None if stored_record(connection, order_id) else record_of(connection, order_id)
             if connection.execute(_MARK, marked).rowcount and record is not None:
                 pack_record(connection, order_id, to_json(record))
@@ -346,6 +348,7 @@ def _release_texts(connection: Connection, order_id: str, kept: int, at: int) ->
     left = connection.execute(_LEFT, {"of": order_id}).all() or rows_in_pack(connection, order_id)
     needed = digests(row.large_json for row in left)
     needed |= digests(connection.execute(_OF_RECORD, {"of": order_id}).scalars())
+    # Copied entries name results of their source by digest in the text of their data.
     if kept > 1:
         needed |= {digest for row in left for digest in named_in(row.data_json)}
     connection.execute(_RELEASE, {"of": order_id, "needed": sorted(needed)})

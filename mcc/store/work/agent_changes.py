@@ -116,6 +116,7 @@ class AgentChanges:
         not affect the others. Raises `StoreUnavailable`.
         """
         orders = sorted(group.orders, key=lambda held: held.order_id)
+        # Outside the transaction: to read a large document under the locks would hold up every other order in it.
         self._documents.warm_up({part.commands.document_id for held in orders for part in held.parts if part.commands})
         if len(orders) == 1:
             return self._alone(group, orders[0])
@@ -124,6 +125,7 @@ class AgentChanges:
         except StoreUnavailable:
             raise
         except Exception:
+            # Whose data was refused is found by writing each by itself.
             return _joined([self._alone(group, held) for held in orders])
 
     def _alone(self, group: CommitGroup, held: OrderParts) -> Committed:
@@ -132,7 +134,7 @@ class AgentChanges:
         except StoreUnavailable:
             raise
         except Exception as problem:
-            log.warning("an order asks for what cannot be kept", order_id=held.order_id, problem=repr(problem))
+            log.warning("the data of an order cannot be stored", order_id=held.order_id, problem=repr(problem))
             return Committed(culprits={held.order_id: str(problem) or repr(problem)})
 
     def _together(self, group: CommitGroup, orders: Sequence[OrderParts]) -> Committed:
@@ -183,14 +185,16 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
     for part in held.parts:
         done, refused = None, None
         drafts = list(part.drafts)
-        if (given := part.commands) is not None:
+        if (commands := part.commands) is not None:
             try:
-                done = changes.apply(given.document_id, given.commands, given.author, command_id=given.command_id)
+                done = changes.apply(
+                    commands.document_id, commands.commands, commands.author, command_id=commands.command_id
+                )
             except (DispatchRefused, UnknownDocument) as problem:
                 refused = problem
             else:
-                facts = () if done.repeated else facts_of(given.document_id, done.change)
-                drafts += [Draft(at=given.author.at, origin=given.origin, data=fact) for fact in facts]
+                facts = () if done.repeated else facts_of(commands.document_id, done.change)
+                drafts += [Draft(at=commands.author.at, origin=commands.origin, data=fact) for fact in facts]
         entries = _numbered(held, seq, drafts)
         seq += len(entries)
         yield PartResult(entries, done, refused)

@@ -122,6 +122,7 @@ class ApprovalStore:
 
     def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
         order_id = _row(connection, said.item_id, kinds)["order_id"]
+        # The item names its order, whose lock comes first; only then is the item read for good.
         state = lock(connection, order_id)
         row = _row(connection, said.item_id, kinds)
         item = item_of(row)
@@ -149,6 +150,7 @@ class ApprovalStore:
         """Approve the other pending calls of this order that the remembered rule allows."""
         rule = _rule_of(_fact(row))
         for other in connection.execute(_PENDING_OF, {"of": row["order_id"]}).mappings().all():
+            # Read anew each time: settling an item numbers a control or raises the epoch of this row.
             asked, state = _fact(other), lock(connection, row["order_id"])
             if state is not None and _rule_of(asked) == rule:
                 alike = Said(item_id=other["id"], decision="approve", note=_ALIKE, by=said.by)
@@ -228,7 +230,7 @@ def _fact(row: sa.RowMapping) -> InboxRequest:
 def _row(connection: Connection, item_id: str, kinds: Collection[str] | None = None) -> sa.RowMapping:
     row = connection.execute(_ONE, {"wanted": item_id}).mappings().first() if "\0" not in item_id else None
     if row is None or (kinds is not None and row["kind"] not in kinds):
-        raise UnknownApproval(f"nothing of the id {item_id[:80]!r} waits for this")
+        raise UnknownApproval(f"nothing with the id {item_id[:80]!r} waits for this")
     return row
 
 
@@ -240,7 +242,7 @@ def _check_same(item: AnyItem, said: Said) -> None:
         raise ApprovalOver(f"this waits for nobody any more: {over}")
     if item.kind == "question":
         if item.answer != said.answer:
-            raise AlreadyDecided("this was answered already, and otherwise")
+            raise AlreadyDecided("this was answered already, with another answer")
     elif item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")
 

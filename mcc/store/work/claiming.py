@@ -47,6 +47,8 @@ def _candidates(time: DatabaseTime, skip_locked: bool) -> sa.Select[Any]:
         ORDER.add_columns(STATE.c.epoch, STATE.c.workspace_key, _NAME.label("claimant"))
         .where(among(STATE.c.order_id, "wanted"), _may_claim(time))
         .order_by(STATE.c.order_id)
+        # Only the state: a lock on the rows that are joined would stop writers of orders and sessions that have nothing
+        # to do with it.
         .with_for_update(of=STATE, skip_locked=skip_locked)
     )
 
@@ -66,6 +68,7 @@ def _claim(time: DatabaseTime) -> sa.UpdateBase:
             incarnation=sa.bindparam("by"),
             claim_token=sa.bindparam("token"),
             journal_version=JOURNAL_VERSION,
+            # The first directory stays the order's: what was done in it must not be continued in another one.
             workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
             started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
         )
@@ -118,26 +121,26 @@ class GroupClaim:
 
     def work(self, connection: Connection) -> dict[str, ClaimAnswer]:
         """The answers by order id. Raises ValueError for a claimant that is not registered."""
-        wanted = {one.order_id: one for one in self.requests}
+        wanted = {request.order_id: request for request in self.requests}
         rows = connection.execute(_candidates(self.time, self.skip_locked), self._parameters(wanted)).mappings().all()
-        found: dict[str, ClaimAnswer] = dict.fromkeys(wanted)
+        answers: dict[str, ClaimAnswer] = dict.fromkeys(wanted)
         claimed: list[tuple[sa.RowMapping, sa.RowMapping]] = []
         plain: dict[str, sa.RowMapping] = {}
         for row in rows:
-            one = wanted[row["id"]]
-            if one.workspace is not None:
-                answer = self._in_its_workspace(connection, row, one.workspace)
+            request = wanted[row["id"]]
+            if request.workspace is not None:
+                answer = self._in_its_workspace(connection, row, request.workspace)
                 claimed += [(row, answer)] if isinstance(answer, Mapping) else []
-                found[one.order_id] = answer if isinstance(answer, AnotherWorkspace) else None
+                answers[request.order_id] = answer if isinstance(answer, AnotherWorkspace) else None
             else:
-                plain[one.order_id] = row
+                plain[request.order_id] = row
         if plain:
             states = connection.execute(_claim(self.time), self._parameters(plain, lasting=None)).mappings()
             claimed += ((plain[state["order_id"]], state) for state in states)
-        found |= self._written(connection, claimed)
+        answers |= self._written(connection, claimed)
         if missing := wanted.keys() - {row["id"] for row in rows}:
-            found |= self._claimed_before(connection, missing)
-        return found
+            answers |= self._claimed_before(connection, missing)
+        return answers
 
     def _parameters(self, wanted: Sequence[str] | Mapping[str, object], **more: object) -> dict[str, object]:
         own = {"by": self.claimant.incarnation, "token": self.claimant.claim_token, "alone": self.claimant.alone}
@@ -159,6 +162,7 @@ class GroupClaim:
             return None
         parameters = self._parameters([order_id], lasting=hold.key if hold.lasting else None)
         state = connection.execute(_claim(self.time), parameters).mappings().first()
+        # Between lock and claim the order may have expired: its lock would stop others until the next sweep.
         if state is None:
             unlock_workspace(connection, order_id)
         return state
@@ -189,15 +193,18 @@ class GroupClaim:
         """The orders that this claimant holds under the same token already: the answer to that claim was lost."""
         parameters = self._parameters(sorted(missing))
         rows = connection.execute(_OWN, parameters).mappings().all()
-        own: dict[str, ClaimAnswer] = {row["id"]: _claim_of(connection, row, OrderState.of(row)) for row in rows}
-        if not own and connection.execute(_REGISTERED, parameters).first() is None:
+        claims_before: dict[str, ClaimAnswer] = {
+            row["id"]: _claim_of(connection, row, OrderState.of(row)) for row in rows
+        }
+        # Asked only when nothing was claimed, so that a claim that succeeds pays nothing for it.
+        if not claims_before and connection.execute(_REGISTERED, parameters).first() is None:
             raise ValueError(
                 f"incarnation {self.claimant.incarnation} is not registered: a drone registers before it claims"
             )
-        if self.skip_locked and (rest := missing - own.keys()):
+        if self.skip_locked and (rest := missing - claims_before.keys()):
             left = connection.execute(_still_claimable(self.time), self._parameters(sorted(rest))).scalars()
             self.passed_over = frozenset(left)
-        return own
+        return claims_before
 
 
 def _claim_of(

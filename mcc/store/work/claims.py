@@ -134,19 +134,21 @@ class Claims:
 
         Orders whose rows another transaction has locked are claimed last, one by one.
         """
-        named = [one.order_id for one in requests if one.workspace is None and not one.workspace_optional]
-        found: dict[str, ClaimAnswer] = {}
+        named = [
+            request.order_id for request in requests if request.workspace is None and not request.workspace_optional
+        ]
+        answers: dict[str, ClaimAnswer] = {}
         if named:
             # Read outside the transaction, which may then be unnecessary: the workspace that an order names is fixed.
-            found |= self._database.read(lambda connection: needing_workspaces(connection, named))
-        rest = [one for one in requests if one.order_id not in found and is_identifier(one.order_id)]
+            answers |= self._database.read(lambda connection: needing_workspaces(connection, named))
+        rest = [request for request in requests if request.order_id not in answers and is_identifier(request.order_id)]
         group = self._group(rest, claimant)
         if rest:
-            found |= self._database.write(group.work, repeatable=True)
-        for one in group.requests:
-            if one.order_id in group.passed_over:
-                found |= self._database.write(self._group([one], claimant).work, repeatable=True)
-        return [found.get(one.order_id) for one in requests]
+            answers |= self._database.write(group.work, repeatable=True)
+        for request in group.requests:
+            if request.order_id in group.passed_over:
+                answers |= self._database.write(self._group([request], claimant).work, repeatable=True)
+        return [answers.get(request.order_id) for request in requests]
 
     def _group(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> GroupClaim:
         at = micros(self._database.clock.now())
@@ -166,6 +168,8 @@ class Claims:
 
         def work(connection: Connection) -> list[str]:
             locked = [(lock(connection, order_id), epoch) for order_id, epoch in sorted(dict(held).items())]
+            # All are locked before one is changed, in the order of their ids, as all writers do: otherwise two could
+            # deadlock.
             still = [state for state, epoch in locked if state and is_held(state, epoch)]
             for state in still:
                 _hand_back(connection, state, drone, message, at)
@@ -194,6 +198,7 @@ class Claims:
         try:
             ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
         except BadEntry:
+            # One order with data that the database refuses must not keep the others from ending.
             ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
         # Read after the commit: a turn placed earlier is found here, and one placed later finds its session free and
         # sends a nudge of its own.
@@ -204,7 +209,7 @@ class Claims:
                 if isinstance(done, OrderState)
             }
         )
-        answers = ((ended[one.order_id], following.get(one.order_id)) for one in endings)
+        answers = ((ended[order_id], following.get(order_id)) for order_id in (ending.order_id for ending in endings))
         return [
             EndedOrder(done.last_seq, row and _claimable(row)) if isinstance(done, OrderState) else done
             for done, row in answers
@@ -230,6 +235,7 @@ class Claims:
     def _park(self, connection: Connection, parking: Parking) -> int:
         state, number = lock(connection, parking.order_id), parking.last_seq + 1
         if state is None or not is_held(state, parking.epoch) or state.last_seq != parking.last_seq:
+            # Asked of the journal, since the order may have been resumed and claimed again since.
             if _was_parked(connection, parking, number):
                 return number
             raise _fenced(parking)

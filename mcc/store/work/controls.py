@@ -82,6 +82,7 @@ class Controls:
         rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
         controls = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
         new = [control.id for control in controls if control.delivered_at is None]
+        # Drones ask again and again, and nearly always hear nothing new: then nothing is written.
         if not new:
             return controls
         at = self._database.clock.now()
@@ -127,9 +128,11 @@ def requested(
     control = new_control(order_id, state.control_seq + 1, kind, request, at)
     if why := why_not_taken(connection, order_id, kind, control.record_id):
         raise ControlNotTaken(why)
+    # Worked out before the control is added, which would be among those before it.
     effect = ControlEffect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
     if effect in (ControlEffect.ENDS, ControlEffect.RESUMES, ControlEffect.REQUEUES):
+        # Read anew: the control has just raised the order's `control_seq`.
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)

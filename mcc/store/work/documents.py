@@ -70,6 +70,7 @@ class DocumentStore:
         request = DocumentRequest.of(principal, idempotency_key, body, at)
         author = Author(by="person", at=at, principal=principal)
         change = new_state(blueprint, id=fresh_id(), metadata=values, nodes=nodes, author=author, functions=functions)
+        # Before the transaction, which then finds the assessment kept with the state and holds its locks only briefly.
         assessed(blueprint, change.state)
 
         def work(changes: OpenChanges) -> str:
@@ -157,6 +158,7 @@ class DocumentStore:
         if version is not None and version > row.version:
             raise no_version(document_id, version)
         if version is not None and version < row.version:
+            # Several statements read it: a change between two of them would give a state that never was.
             return self._database.snapshot(lambda connection: state_at(connection, document_id, version))
 
         def read(connection: Connection) -> DocumentState:

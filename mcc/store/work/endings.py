@@ -98,6 +98,7 @@ def end(
     update_inbox(connection, state.order_id, numbered)
     if state.control_seq:
         apply_controls(connection, state.order_id, numbered)
+        # Before the rest is refused: a cancel that was honoured must not be told as refused.
         if outcome.status is OrderStatus.CANCELLED:
             apply_cancels(connection, state.order_id, micros(at), ended.last_seq)
         refuse_open_controls(connection, state.order_id, ENDED)
@@ -162,6 +163,7 @@ def _in_rows(connection: Connection, order_id: str) -> ChatRecord | None:
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     children: dict[str, list[ChatRecord]] = {}
     made: ChatRecord | None = None
+    # Backwards, because a parent stands before its children: they are complete when it is reached.
     for row in reversed(rows):
         node = ChatRecord.model_validate(whole(row.record_json, row.large_json, blobs))
         below = tuple(reversed(children.get(row.record_id, [])))

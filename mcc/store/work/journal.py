@@ -154,6 +154,7 @@ class JournalStore:
         tally.encode(batches)
         try:
             tally.fenced |= self._append(tally.written)
+        # One refused entry undoes all batches, so each is written by itself, which finds out whose it is.
         except BadEntry:
             for encoded in tally.written:
                 try:
@@ -163,6 +164,7 @@ class JournalStore:
         return Appended(frozenset(tally.fenced), tally.culprits)
 
     def _append(self, written: Sequence[Written]) -> set[str]:
+        # One statement is one round trip, and a transaction without BEGIN and COMMIT.
         if self._appends_at_once and all(one.is_rows_alone for one in written):
             return self._database.write(lambda connection: _at_once(connection, written), repeatable=True, single=True)
         return self._database.write(lambda connection: self._together(connection, written), repeatable=True)

@@ -109,6 +109,7 @@ class Leases:
 
         def work(connection: Connection) -> None:
             connection.execute(_register(self._database.time), row)
+            # The texts are in the database already; the use keeps them for as long as the drone is there.
             keep_blobs(connection, {}, 0, ((digest, registration.incarnation) for digest in prompts))
 
         try:
@@ -192,6 +193,7 @@ def _drone(row: sa.RowMapping) -> Drone:
         version=registration.version,
         queues=registration.queues,
         slots=registration.slots,
+        # The figure of a drone that was lost is that of its last heartbeat; its orders run elsewhere by now.
         active=row["active"] if row["state"] == LIVE else 0,
         **counters_of(row).model_dump(),
         status=up if row["up"] else DroneStatus.SILENT,

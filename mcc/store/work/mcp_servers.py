@@ -92,6 +92,7 @@ class McpServerStore:
         """
         rows = {f"{text_json(tool)}": digest for tool, digest in digests.items()}
         known = self._database.read(lambda connection: _seen(connection, server))
+        # Nearly always everything is known already, and a read locks nobody out.
         if rows == {tool: known.get(tool) for tool in rows}:
             return self.approved(server)
         at = micros(self._database.clock.now())
@@ -100,6 +101,7 @@ class McpServerStore:
             known = _seen(connection, server)
             for tool, digest in rows.items():
                 if tool not in known:
+                    # A server is trusted as it is first seen; a tool that it adds later waits for a person.
                     first = None if known else digest
                     pin = {"server": server, "tool_json": tool, "digest": first, "seen": digest, "at": at}
                     connection.execute(_PIN, pin)
@@ -165,6 +167,7 @@ class McpServerStore:
         row = {"id": trial_id, "request_json": to_json(test).decode(), "requested_at": at, "taken": False}
 
         def work(connection: Connection) -> None:
+            # Removed by whoever adds: tests that no drone took need no housekeeping of their own.
             connection.execute(_DROP_OLD, {"before": at - TRIAL_SECONDS * 1_000_000})
             connection.execute(_ADD_TRIAL, row)
 

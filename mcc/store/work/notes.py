@@ -152,6 +152,8 @@ class NoteStore:
         words = list(dict.fromkeys(words_of(question)))[:WORDS]
         if not words:
             return ()
+        # Words of letters and digits alone, in quotes: a question must not be read as the query language of the
+        # database.
         terms = {"postgresql": " | ".join(f"'{word}'" for word in words)}
         query = terms.get(self._database.dialect) or " OR ".join(f'"{word}"' for word in words)
         parameters = {"of": project, "kind": kind, "now": self._now(), "query": query, "most": most}
@@ -167,6 +169,7 @@ class NoteStore:
             if state is None or not is_held(state, writing.epoch):
                 raise StoreFenced(f"order {writing.order_id} is not held under epoch {writing.epoch}")
             call = {"order_id": writing.order_id, "call": writing.call_id}
+            # A call that is repeated after a takeover wrote its note already.
             if (row := connection.execute(_BY_CALL, call).first()) is not None:
                 return _note(row)
             return work(connection)
@@ -183,11 +186,12 @@ class NoteStore:
             if (connection.scalar(_COUNT, of_kind) or 0) >= MAX_NOTES:
                 raise TooManyNotes(f"the project has {MAX_NOTES:,} notes of the kind {new.kind}: delete some")
         kept = before if before is not None and not before.deleted else None
-        given = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
+        changed = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
         bare = {"project": writing.project, "kind": new.kind, "name": name, "version": before.version if before else 0}
         now = self._database.clock.now()
         base = kept or Note(**bare, order_id=writing.order_id, written_at=now, verified_at=now)  # type: ignore[arg-type]
-        wanted = base.model_copy(update={**given, "expires_at": new.expires_at or base.expires_at})
+        wanted = base.model_copy(update={**changed, "expires_at": new.expires_at or base.expires_at})
+        # An agent that finds a note true again confirms it; a version for each time would bury the changes.
         if kept is not None and wanted == kept:
             return self._verified(connection, kept)
         return self._add(connection, writing, wanted)

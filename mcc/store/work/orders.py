@@ -182,18 +182,22 @@ class OrderStore:
         """
         database, at, placings = self._database, self._database.clock.now(), []
         refused: dict[int, Exception] = {}
-        for index, one in enumerate(request):
+        for index, batch_order in enumerate(request):
             try:
-                document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
+                document = ordered_document(self._documents, batch_order.new, principal, at, batch_order.blueprint)
             except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
-            placings.append(Placing(one.new, principal, one.idempotency_key, at, database.time, None, document, on_ask))
+            placings.append(
+                Placing(
+                    batch_order.new, principal, batch_order.idempotency_key, at, database.time, None, document, on_ask
+                )
+            )
         if refused:
             raise SomeRefused(refused)
         accepted = self._accepted(placings)
-        read = self._some([one.order_id for one in accepted if one.order is None])
-        return [_answered(one, one.order or read[one.order_id]) for one in accepted]
+        read = self._some([batch_order.order_id for batch_order in accepted if batch_order.order is None])
+        return [_answered(batch_order, batch_order.order or read[batch_order.order_id]) for batch_order in accepted]
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
@@ -274,6 +278,7 @@ class OrderStore:
         opened: list[OpenChanges] = []
 
         def place(connection: Connection) -> Sequence[AcceptedOrder]:
+            # Anew at each attempt: what an undone transaction changed in memory must not be taken over.
             opened[:] = [self._documents.opened(connection)]
             accepted = place_all(connection, opened[0], placings)
             # A known key and a steer make no order, so they need no place in the queue.
@@ -281,6 +286,7 @@ class OrderStore:
                 self._bound.take(lambda most: count_queued(connection, most), created)
             return accepted
 
+        # Only keys make a repetition harmless: without one, a placed order whose answer was lost would be placed twice.
         keyed = all(placing.key is not None for placing in placings)
         for race in range(1, RACES + 1):
             try:

@@ -132,6 +132,7 @@ class Placing:
 
     def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> AcceptedOrder:
         """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
+        # Before anything is checked: a repeated request gets its first answer, even where it would be refused by now.
         if self.key_digest in known:
             return self._accepted_before(connection, rows, known[self.key_digest])
         if self.new.session_id is None and self.document is None:
@@ -163,7 +164,9 @@ class Placing:
             )
         if row["control_id"] is None:
             return AcceptedOrder(row["order_id"], created=False)
-        steer = next((one for one in controls_of(connection, row["order_id"]) if one.id == row["control_id"]), None)
+        steer = next(
+            (control for control in controls_of(connection, row["order_id"]) if control.id == row["control_id"]), None
+        )
         return AcceptedOrder(row["order_id"], created=False, steer=steer)
 
     def _key_row(self, accepted: AcceptedOrder) -> Mapping[str, Any]:
@@ -206,6 +209,7 @@ class Placing:
             raise UnknownSession(f"there is no session {session_id}")
         before = connection.execute(_UNFINISHED, {"wanted": session_id}).scalars().all()
         head = lock(connection, before[0]) if before else None
+        # Read before the lock, the order may have ended by now.
         if head is None or head.status not in UNFINISHED:
             return self._insert_turn(connection, rows, session_id, turns + 1, before[1:])
         return self._place_behind(connection, rows, head, turns + 1, before)
@@ -216,7 +220,11 @@ class Placing:
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
-            case WhenBusy.STEER if self.document is None and self._may_steer(connection, head):
+            case WhenBusy.STEER if (
+                self.document is None
+                and head.status is OrderStatus.RUNNING
+                and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
+            ):
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
                 add_control(connection, head, steer, self.principal)
                 return AcceptedOrder(head.order_id, created=False, steer=steer)
@@ -228,10 +236,6 @@ class Placing:
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
                 return self._insert_turn(connection, rows, head.session_id, turn, before)
 
-    def _may_steer(self, connection: Connection, head: OrderState) -> bool:
-        running = head.status is OrderStatus.RUNNING
-        return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
-
     def _interrupt(self, connection: Connection, head: OrderState) -> bool:
         """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.
 
@@ -242,6 +246,7 @@ class Placing:
             leave_out(connection, head.order_id, self.at, self.principal)
         is_cancelled = any(map(cancels_order, controls_of(connection, head.order_id)))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
+        # Of two turns that interrupt, the second finds the first one's cancel.
         if not is_cancelled:
             add_control(connection, head, cancel, self.principal)
         if head.status is OrderStatus.RUNNING:
@@ -308,6 +313,7 @@ class Placing:
         rows.states.append({**hot, "last_seq": len(drafts)})
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
+            # The copy refers to the texts of its source, which may be pruned before it.
             connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
         return AcceptedOrder(order_id, created=True, entries=entries)
 
@@ -317,6 +323,7 @@ class Placing:
         A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
         pruning keeps those.
         """
+        # A shared lock: several forks of one order may begin at once, and only pruning has to wait.
         pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
         if forked and pruned_at is not None:
             raise ForkOfPruned(source)
@@ -327,6 +334,8 @@ class Placing:
         new = self.new
         due = micros(new.not_before) if new.not_before else None
         expires_at = micros(new.expires_at) if new.expires_at else None
+        # Only the head of a session waits with a date of its own: one behind it stays queued, and its date is looked at
+        # when it is claimed.
         waiting = waits and due is not None and due > int(connection.scalar(sa.select(self.time.now)) or 0)
         return {
             "order_id": order_id,
@@ -356,6 +365,7 @@ def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[P
     for index, placing in enumerate(placings):
         try:
             accepted.append(placing.place(connection, changes, rows, known))
+        # The others are tried all the same, so that the caller learns of every mistake in a batch at once.
         except (StoreRefused, BadEntry, change.DispatchRefused) as problem:
             refused[index] = problem
     if refused:
@@ -373,6 +383,7 @@ def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKey
     old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
     over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
     if over:
+        # Sorted, so that two transactions that forget the same keys do not deadlock.
         forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
         connection.execute(_FORGET_KEY, forgotten)
     return {row["key_digest"]: dict(row) for row in rows if row["created_at"] >= oldest}

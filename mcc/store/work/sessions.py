@@ -90,6 +90,7 @@ class History:
     def before(self, place: TurnPlace) -> Iterator[EarlierTurn]:
         """Earlier turns of the same session, newest first, that have ended and were not rolled back."""
         before = place.session_seq
+        # A few at a time: a session may have thousands of turns, of which some dozen fit into a context.
         while rows := self._connection.execute(_TURNS, {"of": place.session_id, "before": before}).mappings().all():
             steers = self._steers({row["id"]: row["steered"] for row in rows})
             yield from (_turn(row, steers[row["id"]]) for row in rows)
@@ -150,6 +151,7 @@ def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTur
         if not kept and turn.characters > characters:
             return [_shortened(turn, characters)]
         characters -= turn.characters
+        # No gaps: an earlier turn that would still fit says little without the one that is left out.
         if characters < 0:
             break
         kept.append(turn)
@@ -170,6 +172,7 @@ def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
     repeated = frozenset(_retried(place, history))
     while True:
         yield from (turn for turn in history.before(place) if turn.order_id not in repeated)
+        # Of the session's first order: a fork opens a session, and only its first turn knows what it was forked from.
         origin = history.first(place.session_id).origin
         if origin is None or origin.kind != "fork":
             return

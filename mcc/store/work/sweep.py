@@ -111,6 +111,7 @@ class Sweeper:
         been cut off by an outage: it is declared `cut` a little later, and its orders are requeued without counting a
         loss. An order that cannot be handled does not affect the others.
         """
+        # First, so that the orders of those declared lost are found by the queries that follow.
         declared = self._declare_lost(steady_seconds) if may_expire else ()
         orphaned, never_began, waited, due, undecided = self._database.read(self._found)
         failures: dict[str, str] = {}
@@ -133,6 +134,7 @@ class Sweeper:
 
     def _declare_lost(self, steady_seconds: float) -> Sequence[tuple[str, str]]:
         time = self._database.time
+        # Every process sweeps twice a second: nearly always there is nothing to write, and a read locks nobody out.
         if not self._database.read(lambda connection: connection.execute(_overdue(time)).first()):
             return ()
         steady = {"steady": round(min(steady_seconds, _LONG_SECONDS) * 1_000_000)}
@@ -151,6 +153,7 @@ class Sweeper:
         """
 
         def work(connection: Connection, order_id: str) -> OrderState | None:
+            # Whoever has it locked changes it just now; the next sweep sees what became of it.
             state = lock(connection, order_id, skip=True)
             if state is None:
                 return None
@@ -164,6 +167,7 @@ class Sweeper:
         for order_id in order_ids:
             try:
                 state = self._database.write(partial(work, order_id=order_id))
+            # Of the database, not of this order: every further one would wait for it as well.
             except StoreUnavailable:
                 raise
             except Exception as problem:
@@ -177,6 +181,7 @@ def _expire(connection: Connection, state: OrderState, at: datetime, now: int) -
     waiting = state.status in sources_of("expire_waiting")
     latest = [state.expires_at if state.attempt == 0 else None, state.waits_until if waiting else None]
     late = any(moment is not None and moment <= now for moment in latest)
+    # Looked at again under the lock: since the query, it may have been claimed or answered.
     if state.status not in sources_of("expire", "expire_waiting") or not late:
         return None
     return end_by_store(connection, state, expiry(), at)
@@ -204,6 +209,7 @@ def _take_back(connection: Connection, state: OrderState, at: datetime, now: int
     if isinstance(losses, StoreEnding):
         if endable:
             return end_by_store(connection, state, losses, at)
+        # An order that only a later version can read is not ended here, however often its drones were lost.
         losses = before
     fact = requeued(state.epoch + 1, (holder.name if holder else state.incarnation) or "", lease)
     release = {"epoch": fact.epoch, "incarnation": None, "claim_token": None}

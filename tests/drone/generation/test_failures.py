@@ -184,7 +184,7 @@ async def test_unknown_properties_and_wrong_kinds_are_told_to_the_model() -> Non
     told = [one.data for one in report.journal.entries if getattr(one.data, "is_error", False)]
     said = " ".join(fact.content for fact in told)  # type: ignore[attr-defined]
     assert len(told) == 2 * 8
-    for word in ("minute", "did you mean", "This is a number", "headline", "has no argument 'node'", "lesson"):
+    for word in ("minute", "did you mean", "This must be a number", "headline", "has no argument 'node'", "lesson"):
         assert word in said, word
 
 

@@ -62,7 +62,7 @@ class Node:
 
     @property
     def has_children(self) -> bool:
-        return "# Children that are there" in self.task
+        return "# Current children" in self.task
 
     @property
     def is_metadata(self) -> bool:

@@ -366,7 +366,7 @@ async def test_a_value_of_the_wrong_kind_is_refused_in_one_sentence_that_names_i
 ) -> None:
     await changed(api, document_id, LESSON)
     answer = await changed(api, document_id, minutes("x"))
-    assert is_problem(answer, 422) == "props.minutes of /lesson-1: This is a number, and a text was given."
+    assert is_problem(answer, 422) == "props.minutes of /lesson-1: This must be a number, and a text was given."
     assert [one["field"] for one in answer.json()["errors"]] == ["props.minutes"]
 
 

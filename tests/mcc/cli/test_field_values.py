@@ -46,7 +46,7 @@ def test_an_equals_sign_and_an_empty_text_belong_to_the_value_and_null_takes_it_
         (["grade=seven"], "grade: 'seven' is no number"),
         (["graded=yes"], "graded: 'yes' is not true or false"),
         (["sizes=1,two"], "sizes: 'two' is no number"),
-        (["sizes=[1"], "begins as a JSON array and is none"),
+        (["sizes=[1"], "begins like a JSON array, but is not one"),
         (["title=x"], "both metadata and properties have it; write metadata.title or props.title"),
         (["props.topic=x"], "There is no field props.topic"),
     ],

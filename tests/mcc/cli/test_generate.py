@@ -20,8 +20,8 @@ def generate(home: Path, *arguments: str) -> Done:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Name either a blueprint, or a document"),
-        (["pond.yaml", "--document", "@last"], "Name either a blueprint, or a document"),
+        ([], "Name either a blueprint, or an existing document"),
+        (["pond.yaml", "--document", "@last"], "Name either a blueprint, or an existing document"),
         (["pond.yaml", "--node", "/duck-1"], "--document is missing"),
         (["nowhere.yaml"], "nowhere.yaml is no file"),
         (["pond.yaml", "--set", "name"], "--set: 'name': write key=value"),

@@ -75,7 +75,7 @@ def test_where_no_family_runs_nothing_is_said(tmp_path: Path) -> None:
 
 def test_what_others_could_have_written_is_not_believed(data_dir: Path) -> None:
     data_dir.chmod(0o777)
-    with pytest.raises(BadSettings, match="not believed"):
+    with pytest.raises(BadSettings, match="not trusted"):
         DroneSettings.of_running_family({"MCC_DATA_DIR": str(data_dir)}, data_dir, {})
 
 

@@ -75,35 +75,39 @@ def test_all_problems_are_told_at_once_those_of_the_shape_too() -> None:
         ("type: text, min_length: 5, max_length: 4", "min_length", "min_length 5 is more than max_length 4"),
         ("type: text, pattern: '(a+'", "pattern", "The pattern uses '(a+' as a regular expression"),
         (r"type: text, pattern: '(a)\1'", "pattern", "The pattern uses"),
-        ("type: text, default: 3", "default", "This is a text, and a number was given"),
+        ("type: text, default: 3", "default", "This must be a text, and a number was given"),
         ("type: text, default: ab, min_length: 3", "default", "At least 3 characters are needed; this has 2"),
         ("type: number, min: 3, max: 2", "min", "min 3 is more than max 2"),
         ("type: number, integer: true, min: 1.2, max: 1.8", "integer", "There is no whole number from 1.2 to 1.8"),
-        ("type: number, default: true", "default", "This is a number, and true was given"),
-        ("type: boolean, default: 'no'", "default", "This is true or false, and a text was given"),
+        ("type: number, default: true", "default", "This must be a number, and true was given"),
+        ("type: boolean, default: 'no'", "default", "This must be true or false, and a text was given"),
         ("type: choice, options: []", "options", "List should have at least 1 item"),
         ("type: choice, options: [a, ' ']", "options[1]", "An option is empty"),
         ("type: choice, options: [a], default: b", "default", "'b' is none of the options: a"),
         ("type: date, after: soon", "after", "'soon' is no date; write it like 2026-01-31"),
         ("type: date, after: 2026-01-01, before: 2026-01-02", "after", "There is no day after 2026-01-01"),
-        ("type: date, default: 2026-02-30", "default", "This is a date, such as 2026-01-31, and '2026-02-30' is none"),
+        (
+            "type: date, default: 2026-02-30",
+            "default",
+            "This must be a date, such as 2026-01-31, and '2026-02-30' is not one",
+        ),
         ("type: reference, to: b", "to", "There is no component 'b'; there is: a"),
         ("type: list, items: {type: list}", "items.type", "'list' is no type that a field has here; there is: boolean"),
         ("type: list, items: {type: text, default: x}", "items.default", "An item has no default of its own"),
-        ("type: list, items: {type: text, required: true}", "items.required", "An item is always there"),
+        ("type: list, items: {type: text, required: true}", "items.required", "An item is always present"),
         ("type: list, items: {type: text, pattern: '('}", "items.pattern", "The pattern uses"),
         ("type: list, items: {type: text}, min_items: 2, max_items: 1", "min_items", "min_items 2 is more than"),
         ("type: list, items: {type: text}, default: [a, null]", "default", "Item 2: An item of a list cannot be null"),
         ("type: text, formula: '1'", "formula", "This gives int, and the field is a text"),
         ("type: text, formula: '\"a\"', bind: b", "bind", "A field has a formula or a binding, and this has both"),
-        ("type: number, formula: '1', default: 2", "default", "Nobody sets a value that is computed"),
+        ("type: number, formula: '1', default: 2", "default", "Nobody sets a computed value"),
         ("type: number, formula: value + 1", "formula", "'value' is not known here; there is: metadata, props"),
         ("type: text, bind: '{position'", "bind", "A single '{' stands here; write '{{' for a brace"),
         ("type: text, bind: '{a b}'", "bind", "{a b} is no name of a template; there is {metadata.x}"),
         ("type: text, bind: '{parent.props.x}'", "bind", "a is the root, which has no parent"),
         ("type: date, bind: '{position}'", "bind", "{position} is a number, and the field is a date"),
         ("type: number, bind: 'No. {position}'", "bind", "This makes a text, and the field is a number"),
-        ("type: text, bind: '{props.p}'", "bind", "This is made of itself: props.p → props.p"),
+        ("type: text, bind: '{props.p}'", "bind", "This is computed from itself: props.p → props.p"),
     ],
 )
 def test_what_a_field_says_of_itself_has_to_fit(said: str, place: str, message: str) -> None:
@@ -147,7 +151,7 @@ def test_loops_of_formulas_and_bindings_are_told_once_each() -> None:
     )
     assert len(found) == 2
     assert "metadata.m → props.a → props.b → metadata.m" in found["metadata.m.bind"]
-    assert found["properties.whole.formula"] == "This is made of itself: props.whole → props.whole"
+    assert found["properties.whole.formula"] == "This is computed from itself: props.whole → props.whole"
 
 
 def test_a_binding_is_held_against_every_parent_that_there_may_be() -> None:
@@ -245,8 +249,8 @@ def _many(number: int, field: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (_many(500, "type: number, formula: size(props)"), "This is made of itself: props.p0 → props.p0"),
-        (_many(500, "type: text, formula: props.p{n}"), "This is made of itself: props.p0 → props.p0"),
+        (_many(500, "type: number, formula: size(props)"), "This is computed from itself: props.p0 → props.p0"),
+        (_many(500, "type: text, formula: props.p{n}"), "This is computed from itself: props.p0 → props.p0"),
         (_many(500, "type: txt"), "'txt' is no type that a field has here; did you mean 'text'?"),
         (_many(501, "type: text"), "A component has 500 fields of one sort at most"),
         (_many(2, "type: text, " + ", ".join(f"k{n}: 1" for n in range(9_000))), "Nothing of this name is known here"),

@@ -109,7 +109,7 @@ def test_a_text_that_is_no_blueprint_is_a_sentence(text: str, said: str) -> None
 
 def test_a_number_that_json_has_not_is_refused_wherever_it_stands() -> None:
     text = json.dumps({"blueprint": "x", "root": "a", "components": {"a": {"properties": {"p": {"type": "number"}}}}})
-    with pytest.raises(BlueprintError, match="none that JSON has"):
+    with pytest.raises(BlueprintError, match="JSON does not have"):
         Blueprint.parse(text.replace('"number"', '"number", "default": 1e999'))
 
 
@@ -118,7 +118,7 @@ def test_of_very_many_problems_the_first_are_told() -> None:
     with pytest.raises(BlueprintError) as caught:
         Blueprint.parse(SMALL + many)
     assert len(caught.value.problems) == MAX_PROBLEMS + 1
-    assert caught.value.problems[-1].message == "There is more wrong; it is told when this is mended"
+    assert caught.value.problems[-1].message == "There are more mistakes; they are reported once these are corrected"
 
 
 def test_a_name_is_found_in_folders_and_a_path_where_it_leads(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_an_agent_is_told_the_brief_its_ancestors_its_metadata_and_what_it_is_to
     assert title == "# What it is part of, from the whole down"
     assert unfenced(chain) == 'Course "Light and leaves" on Photosynthesis, grade 7.'
     title, _, own = parts[2].partition("\n")
-    assert title == "# What is settled of it"
+    assert title == "# What is settled about it"
     assert unfenced(own) == '- metadata.focus: "Chlorophyll"\n- props.grade: 7'
     assert parts[3] == (
         "# To do\nSet the properties of this lesson.\nMake the children of this lesson:\n- activity: 1 to 5"
@@ -198,7 +198,7 @@ def test_what_is_there_is_told_beside_the_question() -> None:
     held = {"props.minutes": Provenance("person", 1, AT, accepted=Accepted(1, "token"))}
     wrong = (RuleVerdict("props.minutes.rules[0]", "cel", False, "Use steps of five.", 1),)
     made = brief_of(COURSE, having(plan(), "22", provenance=held, verdicts=wrong), "22", "node")
-    assert made.present.startswith("# How it stands\nThis is the node /lesson-22.")
+    assert made.present.startswith("# Current state\nThis is the node /lesson-22.")
     assert "- props.minutes: 45" in made.present
     assert "- /lesson-22/activity-333: activity: kind quiz; text (not set)" in made.present
     assert "- props.minutes.rules[0]: Use steps of five." in made.present

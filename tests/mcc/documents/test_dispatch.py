@@ -98,7 +98,7 @@ def test_a_verdict_that_says_the_same_stays_as_old_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
-        (set_props("/lesson-1", minutes="long"), 422, "This is a number, and a text was given"),
+        (set_props("/lesson-1", minutes="long"), 422, "This must be a number, and a text was given"),
         (set_props("/lesson-1", minuts=5), 422, 'did you mean "props.minutes"?'),
         (set_props("/lesson-1", grade=5), 422, "made by its binding; nobody sets it"),
         (set_props("/", total_minutes=5), 422, "made by its formula; nobody sets it"),

@@ -51,7 +51,7 @@ def test_every_constraint_is_a_rule_and_holds_for_null_but_required_does_not() -
         ({"metadata__topic": "ab"}, "metadata.topic.min_length", "At least 3 characters are needed; this has 2."),
         ({"metadata__topic": "abcdef"}, "metadata.topic.max_length", "At most 5 characters may be here; this has 6."),
         ({"metadata__topic": "ABC"}, "metadata.topic.pattern", "'ABC' does not match the pattern ^[a-z]+$."),
-        ({"size": 2.5}, "props.size.integer", "A whole number is needed, and 2.5 is none."),
+        ({"size": 2.5}, "props.size.integer", "A whole number is needed, and 2.5 is not one."),
         ({"size": 1}, "props.size.min", "At least 2 is needed; this is 1."),
         ({"size": 10**200}, "props.size.max", f"At most 9 is allowed; this is {10**200}."),
         ({"level": "mid"}, "props.level.options", "'mid' is none of the options: low, high."),
@@ -85,8 +85,8 @@ def test_children_are_counted_by_their_component() -> None:
 
 def test_a_value_of_another_kind_breaks_each_constraint_and_stops_nothing() -> None:
     found = broken(FIELDS, metadata__topic="abc", size="ten", tags=7, day=[1], after=3)
-    assert found["props.size.min"] == "This is a number, and a text was given."
-    assert found["props.tags.unique"] == "This is a list, and a number was given."
+    assert found["props.size.min"] == "This must be a number, and a text was given."
+    assert found["props.tags.unique"] == "This must be a list, and a number was given."
     assert {"props.day.after", "props.after.to"} < found.keys()
 
 

@@ -115,7 +115,7 @@ def test_commands_are_taken_back_in_turn_and_a_new_one_ends_what_could_be_made_a
         seen.append(course.node("/lesson-2").props["minutes"])
     assert seen == [20, 10, 20, 10, None]
     course.do(set_props("/lesson-2", minutes=5))
-    assert "nothing of yours to make again" in refused(course, REDO)
+    assert "no change of yours to redo" in refused(course, REDO)
 
 
 def test_what_a_later_one_touched_is_not_taken_back() -> None:
