@@ -27,12 +27,14 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 mcc \
     && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin mcc \
-    && install --directory --owner mcc --group mcc --mode 0700 /data \
-    && install --directory --owner mcc --group mcc /workspaces
+    && install --directory --owner mcc --group mcc --mode 0700 /data /data/checkpoints \
+    && install --directory --owner mcc --group mcc /workspaces \
+    # The configuration is mounted at /config, and agents and blueprints are looked for in $XDG_CONFIG_HOME/mcc.
+    && ln --symbolic /config /etc/mcc
 COPY --from=build /opt/mcc /opt/mcc
 COPY deploy/entry deploy/alive deploy/proxy /usr/local/bin/
 
-ENV PATH=/opt/mcc/bin:$PATH HOME=/tmp MCC_DATA_DIR=/data PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PATH=/opt/mcc/bin:$PATH HOME=/tmp XDG_CONFIG_HOME=/etc MCC_DATA_DIR=/data PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /data
 USER 10001:10001
 EXPOSE 8420

@@ -45,6 +45,7 @@ ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
 
 PROXY_ADDRESS = r"^https?://[^/@\s]+/?$"
 FROM_ENVIRONMENT = "environment"
+METRICS_ADDRESS = r"^(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"
 PROXY = rf"^{FROM_ENVIRONMENT}$|{PROXY_ADDRESS}"
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
@@ -217,6 +218,8 @@ class Settings(SharedSettings):
     checkout_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
     checkouts_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20_000.0
     heartbeat: Annotated[int | None, Field(ge=0)] = None
+    metrics: Annotated[str, Field(pattern=METRICS_ADDRESS)] | None = None
+    """HOST:PORT at which this drone serves its Prometheus metrics to everybody who reaches it; None: nowhere."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     egress_proxy: Annotated[str, Field(pattern=PROXY_ADDRESS)] | None = None

@@ -5,7 +5,7 @@ Precedence: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from mcc.addresses import is_loopback, without_password
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.settings import BadSettings as BadSettings
-from mcc.configuration.settings import DocumentFunctions, Names, SharedSettings, own_database
+from mcc.configuration.settings import DocumentFunctions, Names, SharedSettings, absolute, own_database
 from mcc.configuration.trust import TrustStore
 from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
 
@@ -39,6 +39,12 @@ class ServiceSettings(SharedSettings):
     allowed_hosts: Names = ()
     max_queued_orders: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     flower_port: Annotated[int, Field(ge=0, le=65_535)] = 5555
+    metrics_token: SecretStr | None = None
+    """Opens `/metrics` and nothing else, for a program that collects metrics."""
+
+    metrics_token_file: Path | None = None
+    """The file that holds it where `metrics_token` does not."""
+
     retention_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
 
     @field_validator("database_url")
@@ -48,7 +54,12 @@ class ServiceSettings(SharedSettings):
             raise ValueError("an SQLite database in memory is seen by one process alone; name a file: sqlite:///PATH")
         return url
 
-    @field_validator("token")
+    @field_validator("metrics_token_file")
+    @classmethod
+    def _whole_token_path(cls, path: Path | None) -> Path | None:
+        return None if path is None else absolute(path)
+
+    @field_validator("token", "metrics_token")
     @classmethod
     def _long_token(cls, token: SecretStr | None) -> SecretStr | None:
         if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
@@ -64,6 +75,16 @@ class ServiceSettings(SharedSettings):
     def family_file(self) -> Path:
         """The file in which a running family publishes its address for clients on this machine."""
         return self.data_dir / "family.json"
+
+    @property
+    def token_files(self) -> tuple[Path, ...]:
+        return (*super().token_files, *([self.metrics_token_file] if self.metrics_token_file else []))
+
+    def secrets_here(
+        self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
+    ) -> frozenset[str]:
+        own = self.metrics_token.get_secret_value() if self.metrics_token else None
+        return super().secrets_here(environ, (*keys, own), addresses)
 
     def shown(self) -> dict[str, str]:
         """Every setting as text for display, with passwords and the token masked."""
@@ -152,18 +173,39 @@ def operator_token(settings: ServiceSettings) -> str:
     if settings.token is not None:
         return settings.token.get_secret_value()
     file = token_file(settings)
-    try:
-        if settings.token_file is None and not file.exists():
+    if settings.token_file is None and not file.exists():
+        try:
             _create_token(file)
+        except OSError as error:
+            raise BadSettings(_unreadable(file, error, "MCC_TOKEN_FILE or MCC_DATA_DIR")) from error
+    return _token_in(file, "MCC_TOKEN_FILE or MCC_DATA_DIR")
+
+
+def metrics_token(settings: ServiceSettings) -> str | None:
+    """The configured token that opens `/metrics` alone, None without one. Raises `BadSettings` for an unusable file."""
+    if settings.metrics_token is not None:
+        return settings.metrics_token.get_secret_value()
+    if settings.metrics_token_file is None:
+        return None
+    return _token_in(settings.metrics_token_file, "MCC_METRICS_TOKEN_FILE")
+
+
+def _token_in(file: Path, named_by: str) -> str:
+    """Raises `BadSettings`."""
+    try:
         token = file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        raise BadSettings(
-            f"The token in {file} cannot be read or made ({error}): correct the permissions, or name another place "
-            "with MCC_TOKEN_FILE or MCC_DATA_DIR."
-        ) from error
+        raise BadSettings(_unreadable(file, error, named_by)) from error
     if len(token) < SHORTEST_TOKEN:
         raise BadSettings(f"The token in {file} is shorter than {SHORTEST_TOKEN} characters: put a longer one there.")
     return token
+
+
+def _unreadable(file: Path, error: Exception, named_by: str) -> str:
+    return (
+        f"The token in {file} cannot be read or made ({error}): correct the permissions, or name another place "
+        f"with {named_by}."
+    )
 
 
 def token_file(settings: ServiceSettings) -> Path:

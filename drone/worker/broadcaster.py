@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import structlog
 
@@ -10,6 +10,7 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Delta, Hint, Progress
 from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, packed, status_hint
+from mcc.dispatch.work_metrics import WorkMetrics
 
 log = structlog.get_logger("drone.broadcaster")
 
@@ -24,8 +25,15 @@ MOST_ENTRIES = 1_000
 class Broadcaster:
     """Collects hints, entries and text of all orders and publishes them in Redis pipelines, one pipeline at a time."""
 
-    def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
+    def __init__(
+        self,
+        publisher: AsyncPublisher,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        metrics: WorkMetrics | None = None,
+    ) -> None:
         self._publisher = publisher
+        self._metrics = metrics
         self._gather_seconds = gather_seconds
         self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
@@ -44,12 +52,14 @@ class Broadcaster:
         self._hints[hint.order_id] = hint
         self._urgent.set()
 
-    def entries(self, entries: Iterable[Entry]) -> None:
+    def entries(self, entries: Sequence[Entry]) -> None:
         """Publish these committed entries soon."""
+        if self._metrics is not None:
+            self._metrics.committed(entries)
         self._entries.extend(map(packed, entries))
         self._urgent.set()
 
-    def moved(self, order: WorkOrder, entries: Iterable[Entry], why: str = "") -> None:
+    def moved(self, order: WorkOrder, entries: Sequence[Entry], why: str = "") -> None:
         """Publish that this drone moved the order to its current status, with the entries of that move.
 
         `why`: the reason, where this drone handed the order back.

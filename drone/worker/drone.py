@@ -20,6 +20,7 @@ from drone.worker.claiming import Claimant, Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
+from drone.worker.metrics import DroneMetrics, MetricsUnavailable
 from drone.worker.workshop import Exits, Workshop, monitored, redis_of
 from mcc import __version__
 from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, Capability, Registration, SandboxState
@@ -75,8 +76,10 @@ class DroneProcess:
         self._slots = Slots(settings.slots)
         self._counting = Counting()
         redis = redis_of(settings)
+        self._metrics = metrics_of(settings)
+        work = None if self._metrics is None else self._metrics.work
         self._nudger = Nudger(redis, settings.queues)
-        self._publisher = Publisher(redis, monitored(settings))
+        self._publisher = Publisher(redis, monitored(settings), metrics=work)
         self._draining = False
         # A SimpleQueue, because `drain` also runs in signal handlers: its `put` is reentrant, `Event.set` is not.
         self._drain_requests: SimpleQueue[None] = SimpleQueue()
@@ -104,6 +107,8 @@ class DroneProcess:
             if problem := schema_problem(self._store, pause, patience_seconds=patience):
                 raise DroneCannotStart(f"This drone cannot use the database: {problem}.")
             self._refuse_unfit_redis()
+            if self._metrics is not None:
+                self._metrics.serve()
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
             crew, self._sandbox = self._loop.submit(self._hire_crew()).result(START_SECONDS)
@@ -111,6 +116,8 @@ class DroneProcess:
             incarnation = self._keeper.register()
         except StoreUnavailable as problem:
             raise DroneCannotStart(f"The database cannot be reached: {problem}") from problem
+        except MetricsUnavailable as problem:
+            raise DroneCannotStart(str(problem)) from problem
         self._workshop = self._loop.submit(self._open(crew)).result(START_SECONDS)
         self._loop.submit(self._workshop.run()).add_done_callback(self._workshop_ended)
         self._sweep = SweepLoop(
@@ -119,6 +126,7 @@ class DroneProcess:
             self._publisher,
             sweeper=incarnation,
             sweep_seconds=self._settings.sweep_seconds,
+            metrics=None if self._metrics is None else self._metrics.work,
         )
         self._keeper.start()
         self._sweep.start()
@@ -244,6 +252,8 @@ class DroneProcess:
             self._loop.submit(self._workshop.close()).result(2.0)
         except Exception:
             log.exception("the crew did not go in good order")
+        if self._metrics is not None:
+            self._metrics.close()
         self._loop.stop()
         self._nudger.close()
         self._publisher.close()
@@ -259,7 +269,7 @@ class DroneProcess:
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._die, self.give_up)
         claimant = Claimant(self._settings.name, self._keeper, self._slots)
-        workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
+        workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits, self._metrics)
         crew.servers.watch(lambda: in_thread(self._describe, crew))
         return workshop
 
@@ -305,6 +315,14 @@ class DroneProcess:
             log.critical("the event loop hangs; this process ends", stalled_seconds=round(stalled_seconds, 1))
             faulthandler.dump_traceback(sys.__stderr__ or 2, all_threads=True)
             self._wedged()
+
+
+def metrics_of(settings: Settings) -> DroneMetrics | None:
+    """Metrics that are not served yet; None where the settings name no address for them."""
+    if settings.metrics is None:
+        return None
+    host, _, port = settings.metrics.rpartition(":")
+    return DroneMetrics(host.strip("[]"), int(port))
 
 
 def registration(settings: Settings, crew: Crew, sandbox: SandboxState, keep: Callable[[str], str]) -> Registration:

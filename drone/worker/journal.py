@@ -1,6 +1,7 @@
 """Journals of the orders that a drone holds, and the writer that commits their entries in groups."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,6 +170,8 @@ class _Waiting:
     texts: Mapping[str, str]
     commands: AgentCommands | None
     weight: int
+    since: float
+    """When it began to wait, by the monotonic clock."""
     done: "asyncio.Future[Any]" = field(repr=False)
 
 
@@ -245,7 +248,9 @@ class Writer:
                 # A write that exceeds the bound by itself is queued alone; otherwise it would wait for ever.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
             journal.check_open()
-        waiting = _Waiting(journal, drafts, texts, commands, weight, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(
+            journal, drafts, texts, commands, weight, time.monotonic(), asyncio.get_running_loop().create_future()
+        )
         self._bytes += weight
         self._queue.append(waiting)
         self._arrived.set()
@@ -282,6 +287,11 @@ class Writer:
     async def _lease_is_trusted(self) -> None:
         while not self._lease.trusted:  # noqa: ASYNC110 - trust ends by the clock, there is no event
             await asyncio.sleep(TRUST_SECONDS)
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long the oldest entry that is not committed yet has waited; 0 when none waits. Call from any thread."""
+        return max((time.monotonic() - waiting.since for waiting in (*self._flying, *self._queue)), default=0.0)
 
     def close(self) -> None:
         self._groups.close()

@@ -21,6 +21,7 @@ from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
 from drone.worker.loop import AsyncStore
 from drone.worker.mcp_state import StorePins, StoreTokens
+from drone.worker.metrics import DroneMetrics
 from drone.worker.runner import Runner
 from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.site import site_of
@@ -90,6 +91,7 @@ class Workshop:
         claimant: Claimant,
         nudger: Nudger,
         exits: Exits,
+        metrics: DroneMetrics | None = None,
     ) -> None:
         self._settings = settings
         self._crew = crew
@@ -99,12 +101,17 @@ class Workshop:
         lease = self._lease = claimant.lease
         self._store = AsyncStore(store)
         self._nudges = Offload(1, "nudges")
-        self._publisher = AsyncPublisher(redis_of(settings), monitored(settings))
+        work = None if metrics is None else metrics.work
+        self._publisher = AsyncPublisher(redis_of(settings), monitored(settings), metrics=work)
         self._executions = Executions(lambda: settings.redactor, ExecutionTimes(settings.park_after_seconds))
-        self._broadcaster = Broadcaster(self._publisher)
+        self._broadcaster = Broadcaster(self._publisher, metrics=work)
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
         self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
         self._writer = Writer(store, lease, self._broadcaster, grew=self._memory.grew)
+        if metrics is not None:
+            metrics.watch(
+                active=lambda: self._slots.active, slots=self._slots.total, lag_seconds=lambda: self._writer.lag_seconds
+            )
         self._site = site_of(settings, crew)
         self._workspaces = Workspaces(self._store, crew, lease, self._site)
         self._suspects = Suspects(settings.data_dir / "run" / "froze")

@@ -75,13 +75,16 @@ def build_app(
     store: Store,
     *,
     token: str,
+    metrics_token: str | None = None,
     redis: RedisAccess = NO_REDIS,
     pace: Pace | None = None,
     trouble: Callable[[], str] = lambda: "",
+    metrics: Metrics | None = None,
 ) -> FastAPI:
     """The ASGI application. The caller closes `store` and the clients in `redis` after the application's lifespan.
 
-    `trouble` answers why the database cannot be written now, "" when it can.
+    `metrics_token` opens `/metrics`, as `token` does, and nothing else. `trouble` answers why the database cannot be
+    written now, "" when it can.
     """
     # FastAPI passes the aliases of body parameters on to pydantic, which warns about them. FastAPI suppresses that
     # warning only while it builds models itself, but those of mcc.contracts are built later, on first use.
@@ -91,7 +94,7 @@ def build_app(
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
     feed = Feed(store, offload, redis.connect, pace, prefix=redis.prefix)
     notices = Notices(store, feed, redis.nudger, redis.publisher)
-    metrics = Metrics()
+    metrics = metrics or Metrics()
     redactor = watched_secrets(settings)
     function_rules = FunctionRules(store, _own_functions(settings))
     app = FastAPI(
@@ -127,7 +130,7 @@ def build_app(
     app.router.routes += [*orders.conversations.routes, *description.routes]
     problems.install(app, redactor)
     _describe(app)
-    app.add_middleware(RequestGuard, door=Door(settings, token), metrics=metrics)
+    app.add_middleware(RequestGuard, door=Door(settings, token, metrics_token), metrics=metrics)
     return app
 
 

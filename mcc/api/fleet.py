@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import ValidationError
 from starlette.responses import Response
 
@@ -23,9 +23,12 @@ Part: TypeAlias = Callable[[Registration], Iterable[Capability]]
 
 
 @router.get("/drones", responses=answers(Listing[Drone]))
-async def drones(service: ServiceHere, window: WindowHere) -> Response:
-    """Drones of the last day, except those that shut down properly; `silent` ones have missed their heartbeat."""
-    return whole(await service.offload(service.store.leases.drones), window)
+async def drones(
+    service: ServiceHere, window: WindowHere, every: Annotated[bool, Query(alias="all")] = False
+) -> Response:
+    """Drones with a heartbeat within ten minutes (`all`: within a day), except those that shut down properly; `silent`
+    ones have missed their heartbeat."""
+    return whole(await service.offload(service.store.leases.drones, with_long_silent=every), window)
 
 
 @router.get("/agents", responses=answers(Listing[Offer]))

@@ -42,6 +42,8 @@ OPEN_PATHS = frozenset(
 )
 """Paths that need no token, because their answers hold no stored data."""
 
+METRICS_PATH = "/metrics"
+
 WRONG_TOKENS = RateLimitItemPerMinute(20)
 REQUESTS = RateLimitItemPerMinute(6_000)
 """On average 100 requests a second per token, counted over a minute so that bursts pass."""
@@ -57,10 +59,12 @@ _HOST = re2.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5})
 class Door:
     """Decides by the head of a request whether it may pass: size, host, origin, token and content type."""
 
-    def __init__(self, settings: ServiceSettings, token: str) -> None:
+    def __init__(self, settings: ServiceSettings, token: str, metrics_token: str | None = None) -> None:
+        """`metrics_token` opens the metrics alone."""
         self._hosts = {"localhost", "127.0.0.1", "::1", *(host.lower() for host in settings.allowed_hosts)}
         if settings.host not in {"0.0.0.0", "::"}:
             self._hosts.add(settings.host.lower())
+        self._for_metrics = [_hashed(metrics_token)] if metrics_token else []
         self._token = _hashed(token)
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
@@ -94,7 +98,8 @@ class Door:
         # own address cannot lock the operator out.
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         # Digests are of one length, so the time of the comparison tells nothing of the token's.
-        right = hmac.compare_digest(_hashed(value.strip()), self._token)
+        accepted = [self._token, *(self._for_metrics if request.scope["path"] == METRICS_PATH else ())]
+        right = any(hmac.compare_digest(_hashed(value.strip()), token) for token in accepted)
         if scheme.lower() == "bearer" and right:
             if not self._limiter.hit(REQUESTS, "requests"):
                 raise Refusal(429, "More than 100 requests a second: slow down.", self._wait(REQUESTS, "requests"))

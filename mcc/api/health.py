@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,12 +13,16 @@ from starlette.types import Scope
 import mcc
 from mcc.api.problems import RETRY_SECONDS, problem
 from mcc.api.service import Service, ServiceHere, answer
+from mcc.contracts.approvals import ApprovalItem, OutlineItem, QuestionItem
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.status import OrderStatus
+from mcc.dispatch.work_metrics import WorkMetrics
 from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
+from mcc.store.upkeep.load import Load
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+KINDS = tuple(item.model_fields["kind"].default for item in (ApprovalItem, OutlineItem, QuestionItem))
 COUNT_SHARE = 100
 """Counting orders may take at most one hundredth of the time."""
 
@@ -32,11 +36,29 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self.work = WorkMetrics(self._registry)
         self._counts: Mapping[OrderStatus, int] = {}
+        self._load = Load({}, {}, 0)
         self._count_at = float("-inf")
         self._orders = Gauge(
             "mcc_orders", "Orders by status, as last counted: of many, seldom.", ["status"], registry=self._registry
         )
+        self._claimable = Gauge(
+            "mcc_oldest_claimable_seconds",
+            "How long the oldest order of a queue that a drone could claim has waited; 0 when none waits.",
+            ["queue"],
+            registry=self._registry,
+        )
+        self._pending = Gauge(
+            "mcc_pending_items",
+            "Items of the inbox that wait for a person, by kind.",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._asked = Gauge(
+            "mcc_oldest_pending_seconds", "How long the oldest item of the inbox has waited.", registry=self._registry
+        )
+        self._bytes = Gauge("mcc_database_bytes", "Size of the database.", registry=self._registry)
         self._drones = Gauge("mcc_drones", "Drones by status.", ["status"], registry=self._registry)
         self._slots = Gauge(
             "mcc_slots", "Slots of live drones, and how many are taken.", ["of"], registry=self._registry
@@ -57,13 +79,23 @@ class Metrics:
             registry=self._registry,
         )
 
-    def _counted(self, store: Store) -> Mapping[OrderStatus, int]:
-        """Orders by status. Counting scans all orders, so a count serves for `COUNT_SHARE` times its duration."""
+    def _count(self, store: Store) -> None:
+        """Count orders by status, and what waits. That scans many rows, so what was counted serves for `COUNT_SHARE`
+        times as long as the counting took."""
         begun = time.monotonic()
         if begun >= self._count_at:
             self._counts = store.orders.counts()
+            self._load = store.load.load()
             self._count_at = time.monotonic() + COUNT_SHARE * (time.monotonic() - begun)
-        return self._counts
+
+    def _show_load(self, queues: Iterable[str]) -> None:
+        for queue in {*queues, *self._load.oldest_claimable}:
+            self._claimable.labels(queue).set(self._load.oldest_claimable.get(queue, 0.0))
+        for kind in KINDS:
+            waiting = self._load.pending.get(kind)
+            self._pending.labels(kind).set(waiting.items if waiting else 0)
+        self._asked.set(max((one.oldest_seconds for one in self._load.pending.values()), default=0.0))
+        self._bytes.set(self._load.database_bytes)
 
     def answered(self, scope: Scope, status: int | None, seconds: float) -> None:
         """Count an answered request. `status` None: the caller left before the answer. Unknown paths share a label."""
@@ -73,11 +105,12 @@ class Metrics:
         if not route.endswith("/events"):
             self._seconds.labels(method, route).observe(seconds)
 
-    def text(self, store: Store, viewers: int, connected: bool | None) -> bytes:
+    def text(self, store: Store, queues: Iterable[str], viewers: int, connected: bool | None) -> bytes:
         """All metrics in Prometheus' text format. Reads orders and drones from `store`. Raises `StoreUnavailable`."""
-        counts = self._counted(store)
+        self._count(store)
         for status in OrderStatus:
-            self._orders.labels(status.value).set(counts.get(status, 0))
+            self._orders.labels(status.value).set(self._counts.get(status, 0))
+        self._show_load(queues)
         drones = store.leases.drones()
         tally = Tally(drone.status for drone in drones)
         for kind in DroneStatus:
@@ -131,5 +164,7 @@ def _redis(service: Service) -> str:
 async def metrics(request: Request, service: ServiceHere) -> Response:
     """Metrics in the text format of Prometheus."""
     kept: Metrics = request.app.state.metrics
-    text = await service.offload(kept.text, service.store, service.feed.viewers, service.feed.connected)
+    text = await service.offload(
+        kept.text, service.store, service.settings.queues, service.feed.viewers, service.feed.connected
+    )
     return Response(text, media_type=CONTENT_TYPE_LATEST)

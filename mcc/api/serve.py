@@ -6,7 +6,7 @@ import logging
 import socket
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import h11
 import uvicorn
@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mcc.api.app import RedisAccess, build_app
+from mcc.api.health import Metrics
 from mcc.api.problems import problem
 from mcc.api.service import Service
 from mcc.contracts.ids import fresh_id
@@ -29,7 +30,14 @@ from mcc.dispatch.task_events import TaskEvents
 from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
 from mcc.resources import tune_allocator
-from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door, watched_secrets
+from mcc.settings import (
+    BadSettings,
+    ServiceSettings,
+    metrics_token,
+    operator_token,
+    refuse_open_door,
+    watched_secrets,
+)
 from mcc.store.database.errors import StoreError
 from mcc.store.store import STORE_SECONDS, Store, open_store
 
@@ -144,6 +152,13 @@ class ApiServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Tokens(NamedTuple):
+    """The operator's token, and the one that opens `/metrics` alone, if there is one."""
+
+    operator: str
+    metrics: str | None
+
+
 def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) -> int:
     """Serve until a signal ends the process. Answers the exit code. `listening` is an already open socket to use."""
     set_up_logs(redactor=watched_secrets(settings))
@@ -153,7 +168,7 @@ def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) 
         log.warning("%s", settings.passed_over)
     try:
         refuse_open_door(settings)
-        token = operator_token(settings)
+        tokens = Tokens(operator_token(settings), metrics_token(settings))
         store = _open_store(settings)
     except BadSettings as error:
         return _fail(str(error), USAGE)
@@ -161,7 +176,7 @@ def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) 
         return _fail(str(error), error.code)
     try:
         _refuse_unfit_redis(settings, store)
-        return _serve(settings, store, token, listening or _bind(settings))
+        return _serve(settings, store, tokens, listening or _bind(settings))
     except ServiceCannotStart as error:
         return _fail(str(error), error.code)
     finally:
@@ -185,15 +200,23 @@ def _refuse_unfit_redis(settings: ServiceSettings, store: Store) -> None:
         raise UnfitServer(problem)
 
 
-def _serve(settings: ServiceSettings, store: Store, token: str, listening: socket.socket) -> int:
+def _serve(settings: ServiceSettings, store: Store, tokens: Tokens, listening: socket.socket) -> int:
     redis = redis_of(settings)
     nudger = Nudger(redis, settings.queues)
-    publisher = Publisher(redis, task_events(settings, redis))
-    sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
+    metrics = Metrics()
+    publisher = Publisher(redis, task_events(settings, redis), metrics=metrics.work)
+    sweeps = SweepLoop(
+        store,
+        nudger,
+        publisher,
+        sweeper=f"mcc-{fresh_id()}",
+        sweep_seconds=settings.sweep_seconds,
+        metrics=metrics.work,
+    )
     # In a thread, outside of the event loop: heartbeats must go on while a request keeps the loop busy.
     sweeps.start()
     try:
-        uvloop.run(_run(settings, store, token, nudger, sweeps, redis, listening))
+        uvloop.run(_run(settings, store, tokens, nudger, sweeps, redis, listening, metrics))
     finally:
         sweeps.stop(1.0)
         nudger.close()
@@ -211,20 +234,23 @@ def task_events(settings: ServiceSettings, redis: RedisAt) -> TaskEvents:
 async def _run(
     settings: ServiceSettings,
     store: Store,
-    token: str,
+    tokens: Tokens,
     nudger: Nudger,
     sweeps: SweepLoop,
     redis: RedisAt,
     listening: socket.socket,
+    metrics: Metrics,
 ) -> None:
-    publisher = AsyncPublisher(redis, task_events(settings, redis))
+    publisher = AsyncPublisher(redis, task_events(settings, redis), metrics=metrics.work)
     checks = DroneChecks(redis)
     app = build_app(
         settings,
         store,
-        token=token,
+        token=tokens.operator,
+        metrics_token=tokens.metrics,
         redis=RedisAccess(nudger, publisher, connector(redis), checks, redis.prefix),
         trouble=lambda: sweeps.trouble,
+        metrics=metrics,
     )
     housekeeping = Housekeeping(store, settings.retention_days, lambda: app.state.service.feed.watched)
     housekeeping.start()

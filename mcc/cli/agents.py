@@ -304,14 +304,20 @@ def _result(result: object) -> str:
     return to_json(result).decode()
 
 
-def drones(call: ServiceCall, verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None) -> None:
+def drones(
+    call: ServiceCall,
+    verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Those that have been silent for over ten minutes as well, for a day.")
+    ] = False,
+) -> None:
     """Drones: how full they are, how many messages they refused.
 
     Refused are messages that nobody can use: garbage, other tasks, orders of another database.
 
     Example: mcc drones
     """
-    listed = call.client.drones.list()
+    listed = call.client.drones.list(with_long_silent=every)
     if call.printed({"items": listed}):
         return
     rows = [

@@ -17,6 +17,7 @@ from mcc.cli import (
     generate,
     housekeeping,
     inbox,
+    init,
     notes,
     orders,
     run,
@@ -74,6 +75,7 @@ def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(h
     print(script.replace("\ncompdef ", f"\n{COMPINIT}\ncompdef ") if shell == "zsh" else script)
 
 
+app.command("init")(init.init)
 app.command("up")(up.up)
 app.command("down")(family.down)
 app.command("logs")(family.logs)

@@ -333,8 +333,9 @@ class Drones:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def list(self) -> "Sequence[Drone]":
-        return await self._connection.send(calls.list_drones())
+    async def list(self, *, with_long_silent: bool = False) -> "Sequence[Drone]":
+        """Drones with a heartbeat within ten minutes, with `with_long_silent` within a day."""
+        return await self._connection.send(calls.list_drones(with_long_silent))
 
 
 class Offers:

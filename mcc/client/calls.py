@@ -333,11 +333,12 @@ def _inbox_item(body: object) -> "AnyItem":
     return ItemByKind.model_validate(body).root
 
 
-def list_drones() -> "Call[tuple[Drone, ...]]":
+def list_drones(with_long_silent: bool) -> "Call[tuple[Drone, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.drones import Drone
 
-    return Call("GET", "/drones", lambda body: Listing[Drone].model_validate(body).items)
+    asked = query(all="true") if with_long_silent else query()
+    return Call("GET", "/drones", lambda body: Listing[Drone].model_validate(body).items, asked)
 
 
 def agent(name: str) -> "Call[Offer]":

@@ -332,8 +332,9 @@ class Drones:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list(self) -> "Sequence[Drone]":
-        return self._connection.send(calls.list_drones())
+    def list(self, *, with_long_silent: bool = False) -> "Sequence[Drone]":
+        """Drones with a heartbeat within ten minutes, with `with_long_silent` within a day."""
+        return self._connection.send(calls.list_drones(with_long_silent))
 
 
 class Offers:

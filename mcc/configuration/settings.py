@@ -185,18 +185,24 @@ class SharedSettings(BaseModel):
         return f"Passed over: {said} (enableServiceLinks: false leaves it out)." if links else ""
 
     @property
-    def secret_files(self) -> tuple[Path, Path]:
-        """The files of the operator's token and of Flower's login, which may not exist yet."""
-        return self.token_file or self.data_dir / TOKEN_FILE, self.data_dir / FLOWER_FILE
+    def token_files(self) -> tuple[Path, ...]:
+        """The files of this process's tokens, which may not exist yet."""
+        return (self.token_file or self.data_dir / TOKEN_FILE,)
+
+    @property
+    def secret_files(self) -> tuple[Path, ...]:
+        """The files of tokens, and last that of Flower's login; they may not exist yet."""
+        return (*self.token_files, self.data_dir / FLOWER_FILE)
 
     def secrets_here(
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
     ) -> frozenset[str]:
         """All secrets known to this process: `keys`, the operator's token, Flower's login, passwords in the database,
         Redis and `addresses` URLs, and variables of `environ` that look secret."""
-        token, login = map(text_of, self.secret_files)
+        *tokens, login = map(text_of, self.secret_files)
         given = self.token.get_secret_value() if self.token else None
-        return secrets_among(environ, (*keys, token, given), (self.database_url, self.redis_url, *addresses), (login,))
+        places = (self.database_url, self.redis_url, *addresses)
+        return secrets_among(environ, (*keys, *tokens, given), places, (login,))
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """MCC's directories for data, configuration and secrets, in which no order may work."""

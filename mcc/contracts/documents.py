@@ -11,9 +11,9 @@ from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment,
 from mcc.contracts.usage import Usage
 
 By: TypeAlias = Literal[
-    "person", "chat", "agent", "metadata_agent", "outline", "formula", "binding", "default", "import"
+    "person", "chat", "agent", "metadata_agent", "outline", "formula", "binding", "default", "import", "rule"
 ]
-"""Who set a value."""
+"""Who set a value; `rule` did not, but gave a verdict."""
 
 RuleKind: TypeAlias = Literal["derived", "cel", "function", "evidence", "guideline"]
 NodeStatus: TypeAlias = Literal["failed", "pending", "stale", "done"]

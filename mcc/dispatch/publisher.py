@@ -35,6 +35,7 @@ from mcc.contracts.wire import (
 from mcc.dispatch.broker import FOREIGN, RedisAt, connect, connect_async
 from mcc.dispatch.guarded import AsyncGuarded
 from mcc.dispatch.task_events import TaskEvents
+from mcc.dispatch.work_metrics import WorkMetrics
 from mcc.store.store import Store
 
 
@@ -118,12 +119,14 @@ class Publisher:
         redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
+        metrics: WorkMetrics | None = None,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._prefix = redis.prefix
         self._redis = connect(redis, seconds=seconds)
         self._tasks = tasks
+        self._metrics = metrics
         self._pause = _Pause(clock)
 
     def publish(self, messages: Iterable[Message]) -> bool:
@@ -134,7 +137,10 @@ class Publisher:
         return self._send([(control_channel(incarnation, self._prefix), to_json(wake))])
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
-        """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
+        """Report a status that this process gave to the order: to Celery's monitors, see `TaskEvents.report`, and to
+        the metrics of this process."""
+        if self._metrics is not None:
+            self._metrics.status_changed(order)
         if self._tasks is not None:
             self._tasks.report(order, why)
 
@@ -167,6 +173,7 @@ class AsyncPublisher:
         redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
+        metrics: WorkMetrics | None = None,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -175,6 +182,7 @@ class AsyncPublisher:
         self._redis = connect_async(redis, seconds=seconds)
         self._seconds = seconds
         self._tasks = tasks
+        self._metrics = metrics
         self._pause = _Pause(clock)
         self._spare: list[AbstractConnection] = []
         """Idle connections."""
@@ -191,7 +199,10 @@ class AsyncPublisher:
         return await self._send([(control_channel(one, self._prefix), payload) for one in incarnations])
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
-        """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
+        """Report a status that this process gave to the order: to Celery's monitors, see `TaskEvents.report`, and to
+        the metrics of this process."""
+        if self._metrics is not None:
+            self._metrics.status_changed(order)
         if self._tasks is not None:
             self._tasks.report(order, why)
 

@@ -10,6 +10,7 @@ import structlog
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher, newest_entries, status_hint
+from mcc.dispatch.work_metrics import WorkMetrics
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Swept
 from mcc.store.store import Store
@@ -45,6 +46,7 @@ class SweepLoop:
         sweeper: str,
         sweep_seconds: float = 0.5,
         clock: Callable[[], float] = boot_seconds,
+        metrics: WorkMetrics | None = None,
     ) -> None:
         self._store = store
         self._nudger = nudger
@@ -52,6 +54,7 @@ class SweepLoop:
         self._sweeper = sweeper
         self._sweep_seconds = sweep_seconds
         self._clock = clock
+        self._metrics = metrics
         self._steady_since: float | None = None
         self._last_beat = 0.0
         self.trouble = ""
@@ -71,6 +74,8 @@ class SweepLoop:
     def once(self) -> Swept:
         """Run one round. Raises `StoreUnavailable`; an unavailable broker is only logged."""
         swept = self._sweep()
+        if self._metrics is not None:
+            self._metrics.taken_over(len(swept.requeued))
         if self._publisher is not None:
             self._publish(self._publisher, swept)
         try:

@@ -10,7 +10,7 @@ from threading import Event, Lock
 import structlog
 from celery.events import EventDispatcher
 
-from mcc.contracts.order import WorkOrder
+from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, make_app, translated
@@ -74,10 +74,29 @@ def events_of(
             return [("task-revoked", {**fields, **ending})]
 
 
+def _title(order: WorkOrder) -> str:
+    """The first line of what this order asks for, since all turns of a session share the session's title."""
+    return next((line.strip() for line in order.prompt.splitlines() if line.strip()), order.session_title)
+
+
+def _worker(order: WorkOrder) -> str:
+    match order.kind:
+        case OrderKind.CHAT:
+            return order.agent
+        case OrderKind.GENERATE:
+            return f"generate {order.blueprint or 'document'}"
+        case OrderKind.REVERT:
+            return "revert"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def _spent(order: WorkOrder) -> str:
     used = order.usage
-    tokens = used.input_tokens + used.output_tokens
-    return f"{used.model_calls} model calls, {used.tool_calls} tool calls, {tokens:,} tokens"
+    counts = (used.model_calls, "model call"), (used.tool_calls, "tool call"), (used.total_tokens, "token")
+    return ", ".join(_counted(*one) for one in counts)
 
 
 def _runtime(order: WorkOrder) -> float | None:
@@ -138,10 +157,11 @@ class TaskEvents:
         self._app.close()
 
     def shown(self, order: WorkOrder, plain: Callable[[str], str]) -> str:
-        """The task arguments shown in monitors: id, agent, session title and model, redacted with `plain`."""
-        title = (order.session_title,) if self._titles else ()
-        texts = (order.agent, *title, order.model or "default")
-        return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in texts)))
+        """The task arguments shown in monitors, redacted with `plain`: what the order asks for, who does it, the model,
+        and the id last, since monitors cut the list and show the id in a column of its own."""
+        title = (_title(order),) if self._titles else ()
+        texts = (*title, _worker(order), order.model or "default")
+        return repr((*(plain(text)[:TITLE_CHARACTERS] for text in texts), order.id))
 
     def _gather(self) -> None:
         self._closing.wait(GATHER_SECONDS)

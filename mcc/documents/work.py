@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from mcc.contracts.documents import By
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, DispatchRefused, Step
-from mcc.documents.commands import Judged
+from mcc.documents.commands import Judge, Judged
 from mcc.documents.component import CompiledComponent, CompiledField
 from mcc.documents.node import Accepted, FieldConflict, Node, Provenance, Role
 from mcc.documents.state import DocumentState, StateDraft, UnknownNode
@@ -124,16 +124,18 @@ class DispatchWork:
     ) -> None:
         """Record what the command did to the node of this path."""
         author = self.author
+        judged = command == Judge.model_fields["command"].default
         self.steps.append(
             Step(
                 version=self.version,
                 index=self.index,
                 at=author.at,
-                by=author.by,
+                # Whoever caused the rules to be judged did not give the verdict.
+                by="rule" if judged else author.by,
                 command=command,
                 node=node,
                 fields=fields or {},
-                principal=author.principal,
+                principal=None if judged else author.principal,
                 order_id=author.order_id,
                 record_id=author.record_id,
                 removed=removed,

@@ -17,6 +17,7 @@ from mcc.store.documents.changes import StateCache
 from mcc.store.rows.audit import Audit
 from mcc.store.rows.grants import GrantStore
 from mcc.store.upkeep.examine import Examiner, Mender
+from mcc.store.upkeep.load import LoadReader
 from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
 from mcc.store.work.agent_changes import AgentChanges
@@ -124,6 +125,7 @@ class Store:
     mender: Mender
     retention: Retention
     packing: Packing
+    load: LoadReader
     blueprints: BlueprintStore
     documents: DocumentStore
     agent_changes: AgentChanges
@@ -189,6 +191,7 @@ def open_store(
         mender=Mender(database),
         retention=Retention(database),
         packing=Packing(database),
+        load=LoadReader(database),
         blueprints=blueprints,
         documents=documents,
         agent_changes=AgentChanges(database, journal, documents),

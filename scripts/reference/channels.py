@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -14,6 +15,7 @@ from mcc.contracts.wire import (
     EntryHead,
     Hint,
     Progress,
+    control_channel,
     drone_channel,
     order_channel,
 )
@@ -63,10 +65,15 @@ def page() -> Iterator[str]:
     kilobytes = LARGEST_ENTRY_BYTES // 1024
     yield (
         f"| `{order_channel('ID')}` | of one order: each entry of its journal (`entry`; whole up to {kilobytes} KB,"
-        " else its head, with `whole: false`), text on its way (`delta`), and how far its journal is (`hint`) |"
+        " else its head, with `whole: false`), text on its way (`delta`), how far a generation is (`progress`), and how"
+        " far its journal is (`hint`) |"
     )
     yield f"| `{STATUS_CHANNEL}` | of all orders: each move (`hint` with `status`) |"
     yield f"| `{drone_channel('NAME')}` | of one drone: that it is there, every two seconds (`heartbeat`) |"
+    yield (
+        f"| `{control_channel('INCARNATION')}` | to one drone process: that a control or orders"
+        " wait (`wake`, `orders_wait`), and checks of models and MCP servers; for drones alone |"
+    )
     yield ""
     yield "Every message is a JSON object with a `type`. An entry has the fields of [the journal](journal.md) beside"
     yield "it: `order_id`, `seq`, `at`, `kind`, `record_id`, `parent_id`, `agent`, `depth`, `data`. Text may hold any"
@@ -84,11 +91,18 @@ def page() -> Iterator[str]:
 
 def schemas() -> str:
     """The JSON Schema of each message, by name, as a file."""
-    definitions = {name: model.model_json_schema() for name, model in MESSAGES.items()}
-    return json.dumps({"$defs": {"entry": _entry_schema(), **definitions}}, indent=1) + "\n"
+    named: dict[str, object] = {"entry": _entry_schema()}
+    parts: dict[str, object] = {}
+    for name, model in MESSAGES.items():
+        schema = model.model_json_schema()
+        # References in a schema are relative to the file, so what they refer to stands at its top.
+        parts |= schema.pop("$defs", {})
+        # Every message is sent with its type, although that is the default in the code.
+        named[name] = {**schema, "required": ["type", *schema["required"]]}
+    return json.dumps({"$defs": {**named, **parts}}, indent=1) + "\n"
 
 
-def _entry_schema() -> dict[str, object]:
+def _entry_schema() -> dict[str, Any]:
     schema = TypeAdapter(Entry).json_schema(mode="serialization")
     properties = {**schema["properties"], "type": {"const": "entry"}, "data": {"type": "object"}}
     return {"type": "object", "properties": properties, "required": ["type", *schema["required"]]}

@@ -41,6 +41,8 @@ OF_MCC: Mapping[str, str] = {
     "flower_titles": "`off`: titles of sessions are not shown in Flower.",
     "max_queued_orders": "So many orders may be queued: another one is refused with 429.",
     "flower_port": "Where `mcc up` puts Flower, or on the next free port; 0 takes any.",
+    "metrics_token": "Opens `/metrics` and nothing else, for a program that collects metrics; 32 characters at least.",
+    "metrics_token_file": "A file that holds it.",
     "retention_days": "Journals of orders go so many days after these ended; records and answers stay. 0: never.",
 }
 OF_DRONES: Mapping[str, str] = {
@@ -79,6 +81,7 @@ OF_DRONES: Mapping[str, str] = {
     "checkouts_mb": "While checkouts and mirrors take more than this, the least lately used go first; 0 = no bound.",
     "wedged_seconds": "The process ends itself when its loop does not turn, or work waits for a thread, for so long.",
     "heartbeat": "A descriptor for signs of life; whoever supervises the process kills it when none come.",
+    "metrics": "`HOST:PORT`, or the next free port, at which it serves Prometheus metrics of its own, without a token.",
     "log_level": "What is logged on standard error.",
     **{one.address_setting: f"Address for `{one.name}/…` instead of the provider's own." for one in PROVIDERS},
     OLLAMA.address_setting: "Address of an Ollama; `http://127.0.0.1:11434` is tried when it is not set.",

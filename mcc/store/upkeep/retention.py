@@ -370,11 +370,18 @@ def _size(connection: Connection) -> Size:
     ids = connection.execute(_NEWEST).scalars().all()
     sizes = [*connection.execute(_PER_ORDER, {"ids": ids}).scalars(), *pack_sizes(connection, ids).values()]
     each = [int(size) for size in sizes]
+    free = 0
+    if connection.dialect.name == "sqlite":
+        free = _pragma(connection, "freelist_count") * _pragma(connection, "page_size")
+    return Size(size_in_bytes(connection), free, median_high(each) if each else None)
+
+
+def size_in_bytes(connection: Connection) -> int:
+    """The size of the whole database, free space included."""
     if connection.dialect.name == "postgresql":
-        total = connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one()
-        return Size(total, 0, median_high(each) if each else None)
-    pages, free, page = (
-        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return Size(pages * page, free * page, median_high(each) if each else None)
+        return int(connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one())
+    return _pragma(connection, "page_count") * _pragma(connection, "page_size")
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())

@@ -19,6 +19,8 @@ from mcc.store.rows.transitions import LeaseState
 
 LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
 SHOWN_SECONDS = 86_400
+SILENT_SECONDS = 600
+"""A drone that has been silent for longer is history, which only those see who ask for all."""
 """A drone without a heartbeat for this long is not shown any more."""
 
 
@@ -68,7 +70,11 @@ def _seen(time: DatabaseTime) -> sa.Select[Any]:
         later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
     )
     return (
-        sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
+        sa.select(
+            DRONES,
+            sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"),
+            (DRONES.c.heartbeat_at > time.now - SILENT_SECONDS * 1_000_000).label("lately"),
+        )
         .where(
             DRONES.c.state != LEFT,
             DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
@@ -142,12 +148,12 @@ class Leases:
         """Note that the process shuts down in good order."""
         self._database.write(lambda connection: connection.execute(_LEAVE, {"wanted": incarnation}), repeatable=True)
 
-    def drones(self) -> Sequence[Drone]:
-        """All drones with a heartbeat within a day that have not left.
+    def drones(self, *, with_long_silent: bool = False) -> Sequence[Drone]:
+        """All drones with a heartbeat within ten minutes (`with_long_silent`: within a day) that have not left.
 
         A lost one is left out once a later incarnation of the same name is live.
         """
-        return [_drone(row) for row in self._rows()]
+        return [_drone(row) for row in self._rows() if row["lately"] or with_long_silent]
 
     def registrations(self) -> Sequence[Registration]:
         """The registrations of the drones that are up or draining."""

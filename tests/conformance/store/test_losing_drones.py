@@ -69,13 +69,22 @@ def test_a_drone_that_was_declared_lost_never_renews_again(scene: Scene) -> None
     assert scene.store.leases.drones()[0].status is DroneStatus.SILENT
 
 
+def test_a_drone_that_is_silent_for_long_is_shown_only_to_those_who_ask_for_all(scene: Scene) -> None:
+    scene.drone("silent")
+    scene.clock.advance(590)
+    assert [drone.name for drone in scene.store.leases.drones()] == ["silent"]
+    scene.clock.advance(20)
+    assert not scene.store.leases.drones()
+    assert [drone.name for drone in scene.store.leases.drones(with_long_silent=True)] == ["silent"]
+
+
 def test_drones_that_left_or_were_silent_for_a_day_are_not_shown(scene: Scene) -> None:
     left = scene.drone("left")
     scene.drone("silent")
     scene.store.leases.leave(left)
     assert [drone.name for drone in scene.store.leases.drones()] == ["silent"]
     scene.clock.advance(86_401)
-    assert scene.store.leases.drones() == []
+    assert scene.store.leases.drones(with_long_silent=True) == []
 
 
 def test_orders_of_a_lost_drone_are_requeued_and_taken_over(scene: Scene) -> None:

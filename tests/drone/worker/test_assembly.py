@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,6 +17,8 @@ from mcc.store.store import Store
 from mcc.store.work.leases import Leases
 from mcc.testing import temporary_store
 from tests.drone.worker.fake_crew import FakeCrew
+from tests.ports import free_port
+from tests.waiting import until
 
 
 def settings(folder: Path, **fields: object) -> Settings:
@@ -87,6 +90,40 @@ def test_a_drone_that_runs_as_root_says_so_once_when_it_starts(
         assert drone.drained.wait(10)
         drone.close()
     assert [line["log_level"] for line in lines if line["event"] == AS_ROOT] == ["warning"] * warnings
+
+
+def test_a_drone_serves_metrics_of_what_it_does(tmp_path: Path) -> None:
+    port = free_port()
+    with Staffed(settings(tmp_path, metrics=f"127.0.0.1:{port}")) as staffed:
+        order = place(staffed.store, "hello")
+        wait_for(staffed.store, order, OrderStatus.SUCCEEDED)
+        until(lambda: 'mcc_orders_ended_total{reason="",status="succeeded"} 1.0' in metrics_at(port), "it is counted")
+        shown = metrics_at(port)
+    assert 'mcc_drone_slots{of="all"} 3.0' in shown
+    assert "mcc_order_wait_seconds_count 1.0" in shown
+    assert "mcc_journal_lag_seconds 0.0" in shown
+    with pytest.raises(httpx.ConnectError):
+        metrics_at(port)
+
+
+def metrics_at(port: int) -> str:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+
+
+def test_drones_of_one_machine_serve_their_metrics_on_ports_beside_each_other(tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        Staffed(settings(tmp_path / "1", metrics=f"127.0.0.1:{port}")),
+        Staffed(settings(tmp_path / "2", metrics=f"127.0.0.1:{port}")),
+    ):
+        assert "mcc_drone_slots" in metrics_at(port)
+        assert "mcc_drone_slots" in metrics_at(port + 1)
+
+
+def test_a_drone_does_not_start_where_its_metrics_cannot_be_served(tmp_path: Path) -> None:
+    drone = DroneProcess(settings(tmp_path, metrics="192.0.2.1:9464"), temporary_store(), FakeCrew)
+    with pytest.raises(DroneCannotStart, match=r"DRONE_METRICS: .* 192\.0\.2\.1:9464"):
+        drone.start()
 
 
 def test_messages_and_poll_draw_on_the_same_slots(tmp_path: Path) -> None:

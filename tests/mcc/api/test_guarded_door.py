@@ -45,6 +45,21 @@ async def test_nothing_is_told_without_the_token(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+async def test_the_token_for_metrics_opens_them_and_nothing_else(tmp_path: Path) -> None:
+    collector = "c" * 40
+    app = build_app(ServiceSettings(data_dir=tmp_path), temporary_store(), token=TOKEN, metrics_token=collector)
+    headers = {"Authorization": f"Bearer {collector}"}
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
+        assert (await api.get("/metrics")).status_code == 200
+        for path in (ORDERS, "/metrics/", "/api/v1/drones"):
+            assert (await api.get(path)).status_code in (401, 404), path
+        api.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert (await api.get("/metrics")).status_code == 200
+        api.headers["Authorization"] = f"Bearer {collector[:-1]}d"
+        assert (await api.get("/metrics")).status_code == 401
+
+
 async def test_a_token_in_the_address_does_not_count(api: httpx.AsyncClient) -> None:
     del api.headers["authorization"]
     assert (await api.get(ORDERS, params={"token": TOKEN, "access_token": TOKEN})).status_code == 401

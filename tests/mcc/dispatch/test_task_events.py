@@ -60,7 +60,8 @@ PARKED = RUNNING.model_copy(
 )
 AGAIN = RUNNING.model_copy(update={"attempt": 2})
 ENDED = {"started_at": BEGUN, "finished_at": BEGUN + timedelta(seconds=3)}
-SUCCEEDED = AGAIN.model_copy(update={**ENDED, "status": OrderStatus.SUCCEEDED, "usage": Usage(model_calls=2)})
+USED = Usage(model_calls=2, tool_calls=1)
+SUCCEEDED = AGAIN.model_copy(update={**ENDED, "status": OrderStatus.SUCCEEDED, "usage": USED})
 FAILED = AGAIN.model_copy(
     update={**ENDED, "status": OrderStatus.FAILED, "reason": FailureReason.LIMIT_REACHED, "detail": "50 rounds"}
 )
@@ -118,7 +119,7 @@ def test_a_task_goes_the_way_of_its_order_and_back() -> None:
         ("STARTED", None, "d3@drone"),
     ]
     done = monitor.hears(SUCCEEDED, worker="d3@drone")
-    assert (done.result, done.runtime, done.retries) == ("2 model calls, 0 tool calls, 0 tokens", 3.0, 1)
+    assert (done.result, done.runtime, done.retries) == ("2 model calls, 1 tool call, 0 tokens", 3.0, 1)
 
 
 def shown(order: WorkOrder, **options: Any) -> str:
@@ -129,15 +130,27 @@ def shown(order: WorkOrder, **options: Any) -> str:
         events.close()
 
 
-def test_arguments_show_id_agent_title_and_model() -> None:
-    order = an_order(agent="scout", model="fast", session_title="t" * 100)
-    assert shown(order) == repr((order.id, "scout", "t" * 60, "fast"))
-    assert shown(order, titles=False) == repr((order.id, "scout", "fast"))
-    assert shown(an_order()).endswith("'Explain it', 'default')")
+def test_arguments_begin_with_what_people_read_and_end_with_the_id() -> None:
+    order = an_order(agent="scout", model="fast", prompt="\n" + "t" * 100 + "\nand more")
+    assert shown(order) == repr(("t" * 60, "scout", "fast", order.id))
+    assert shown(order, titles=False) == repr(("scout", "fast", order.id))
+
+
+def test_turns_of_a_session_are_told_apart_by_what_each_asks_for() -> None:
+    first, second = (an_order(prompt=prompt, session_title="Explain it") for prompt in ("Explain it", "Now mend it"))
+    assert shown(first).startswith("('Explain it', 'master', 'default'")
+    assert shown(second).startswith("('Now mend it', 'master', 'default'")
+
+
+def test_an_order_that_generates_is_named_as_such_and_one_without_a_prompt_by_its_session() -> None:
+    document = fresh_id()
+    made = {"kind": "generate", "blueprint": "course", "document_id": document, "session_id": document}
+    assert shown(an_order(**made, prompt="", session_title="Tides")).startswith("('Tides', 'generate course', ")
+    assert shown(an_order(**made, prompt="", session_title="Tides"), titles=False).startswith("('generate course', ")
 
 
 def test_no_secret_is_shown_not_even_a_part_of_one() -> None:
-    order = an_order(session_title=f"{'t' * 45} {SECRET}", status="failed", reason="internal", detail=f"{SECRET}!")
+    order = an_order(prompt=f"{'t' * 45} {SECRET}", status="failed", reason="internal", detail=f"{SECRET}!")
     assert SECRET[:6] not in shown(order)
     ((_, told),) = events_of(order, "", plain=Redactor([SECRET]).text)
     assert told["exception"] == "internal: [redacted]!"

@@ -411,6 +411,8 @@ def test_what_functions_said_of_a_node_that_has_changed_since_is_not_kept() -> N
     course.do(set_metadata("/", topic="Air"))
     assert judged(1) is None and course.state.version == 2
     assert judged(2) is True and course.state.version == 3
+    step = course.steps[-1]
+    assert (step.command, step.by, step.principal) == ("judge", "rule", None)
     course.do(set_metadata("/", topic="Sea"))
     assert course.state.root.verdicts[-1].ok is None
 

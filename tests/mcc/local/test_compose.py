@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from drone.checkpoints.directory import CHECKPOINTS
+from drone.settings import Settings
 from mcc.local.redis import on_path
+from mcc.settings import load
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -212,7 +215,8 @@ def test_no_secret_is_in_the_environment() -> None:
 
 
 def test_every_mounted_secret_is_declared_and_made(tmp_path: Path) -> None:
-    subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "made"], check=True, capture_output=True)
+    made_by = [ROOT / "scripts" / "secrets", tmp_path / "made", tmp_path / "config"]
+    subprocess.run(made_by, check=True, capture_output=True)
     for name, secret in COMPOSE["secrets"].items():
         assert secret["file"].endswith(f"/{name}")
         assert (tmp_path / "made" / name).read_text()
@@ -240,15 +244,38 @@ def test_flower_has_a_login_and_changes_nothing() -> None:
 
 def test_secrets_are_made_once_and_their_directory_is_closed(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    script = [ROOT / "scripts" / "secrets", made]
+    script = [ROOT / "scripts" / "secrets", made, tmp_path / "config"]
     subprocess.run(script, check=True, capture_output=True)
     before = {path.name: path.read_text() for path in made.iterdir()}
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert len(set(before.values())) == len(before)
-    assert len(before["mcc_token"]) == 64
+    assert len(before["mcc_token"]) == len(before["metrics_token"]) == 64
     again = subprocess.run(script, check=True, capture_output=True, text=True)
     assert again.stdout == ""
     assert {path.name: path.read_text() for path in made.iterdir()} == before
+
+
+def test_the_configuration_that_is_mounted_is_made_readable_and_never_written_over(tmp_path: Path) -> None:
+    script = [ROOT / "scripts" / "secrets", tmp_path / "made", tmp_path / "config"]
+    subprocess.run(script, check=True, capture_output=True)
+    file = tmp_path / "config" / "mcc.toml"
+    for name in ("mcc", "drone"):
+        service = SERVICES[name]
+        assert service["environment"]["MCC_CONFIG"] == f"/config/{file.name}"
+        assert "${MCC_CONFIG_DIR:-./config}:/config:ro" in service["volumes"]
+    assert load({"MCC_CONFIG": str(file)}, data_dir=tmp_path / "data").configuration.own == file
+    example = re.sub(r"^# ?", "", file.read_text().partition("#\n")[2], flags=re.MULTILINE)
+    file.write_text(example)
+    assert Settings({"MCC_CONFIG": str(file)}, data_dir=tmp_path / "data").models["coder"].api_key_env == "CODER_KEY"
+    subprocess.run(script, check=True, capture_output=True)
+    assert file.read_text() == example
+
+
+def test_what_a_revert_restores_from_outlives_a_container_and_nothing_else_of_a_drone_does() -> None:
+    assert f"/data/{CHECKPOINTS}" == "/data/checkpoints"
+    assert "checkpoints:/data/checkpoints" in SERVICES["drone"]["volumes"]
+    assert any(mount.startswith("/data:") for mount in SERVICES["drone"]["tmpfs"])
+    assert "/data/checkpoints" in (ROOT / "Dockerfile").read_text(), "a new volume gets its owner from the image"
 
 
 def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from alembic import op
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from mcc.store.migrations.first import documents, orders
+from mcc.store.migrations.first import documents, orders, views
 from mcc.store.migrations.first.schema import INDEXES, SCHEMA
 
 revision = "r001"
@@ -59,6 +59,8 @@ def upgrade() -> None:
             op.execute(statement)
         for name, columns in APPEND_ONLY.items():
             _refuse_changes(name, columns, f"BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END")
+    for statement in views.on(op.get_bind().dialect.name):
+        op.execute(statement)
 
 
 def _finish_on_postgresql() -> None:
@@ -80,6 +82,8 @@ def _refuse_changes(table: str, columns: str, how: str) -> None:
 
 
 def downgrade() -> None:
+    op.execute("DROP VIEW mcc_load")
+    op.execute("DROP VIEW mcc_orders")
     if op.get_bind().dialect.name == "sqlite":
         op.execute("DROP TABLE note_words")
     SCHEMA.drop_all(op.get_bind())
