@@ -14,7 +14,7 @@ from drone.agent.permission_gate import Approval, Decision, PermissionGate
 from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
 from drone.agent.ports.messages import Message, ToolSpec
 from drone.agent.ports.receipts import CallReceipt, reading, recalled
-from drone.agent.ports.report import describe_tool_error, not_an_object
+from drone.agent.ports.report import describe_tool_error_or_raise, not_an_object
 from drone.agent.ports.transcript import VALIDATE
 from drone.agent.spending.allowance import Allowance
 from drone.agent.state.record import RecordState
@@ -236,7 +236,7 @@ class ToolCalls:
         try:
             return await self._gate.decide(self._as_call(call), spec)
         except BaseException as error:
-            said = describe_tool_error(error)
+            said = describe_tool_error_or_raise(error)
             return refusal(f"{call.name} was not run: whether it may could not be found out: {said}", Outcome.DENIED)
 
     async def _still_approved(self, approval: Approval, call: ToolCall) -> bool:
@@ -244,7 +244,8 @@ class ToolCalls:
         try:
             return await self._gate.still_covers(approval, self._as_call(call), self._specs[call.name])
         except BaseException as error:
-            describe_tool_error(error)
+            # For what it raises: errors of the run itself. After any other, the approval covers nothing any more.
+            describe_tool_error_or_raise(error)
             return False
 
     def _as_call(self, call: ToolCall) -> StartedCall:
@@ -281,8 +282,10 @@ class ToolCalls:
             output = self._reads[call.call_id].telling(refused or await self._run(call))
             await self._close_abandoned()
         except BaseException as error:
-            # `describe_tool_error` re-raises what concerns the run itself (cancellation, journal), not the tool.
-            output = Output(f"The tool {call.name[:NAME]} broke: {describe_tool_error(error)}", True, Outcome.ERROR)
+            # What concerns the run itself (cancellation, journal) is raised again here: it says nothing of the tool.
+            output = Output(
+                f"The tool {call.name[:NAME]} broke: {describe_tool_error_or_raise(error)}", True, Outcome.ERROR
+            )
             await self._close_abandoned()
         return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
@@ -316,7 +319,7 @@ class ToolCalls:
             )
         except Exception as error:
             # The call has had its effect: that its whole text cannot be kept takes only the text away.
-            why = describe_tool_error(error)
+            why = describe_tool_error_or_raise(error)
             self._turn.hold_up(why)
             return replace(output, content=not_kept(output.content, room, why))
         return output if artifact is None else replace(output, content=content, artifact=artifact)

@@ -271,7 +271,7 @@ def _checked(arguments: Sequence[str], ended: EndedProgram) -> str:
     temporary."""
     if not ended.status and not ended.timed_out:
         return ended.stdout.head.decode("utf-8", "replace")
-    name = next((one for one in arguments if not one.startswith("-") and "=" not in one), "")
+    name = next((argument for argument in arguments if not argument.startswith("-") and "=" not in argument), "")
     if ended.timed_out:
         raise NotNow(f"git {name} failed: it took too long")
     lines = strip_controls(ended.stderr.head.decode("utf-8", "replace")).splitlines()

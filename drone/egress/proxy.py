@@ -68,8 +68,8 @@ class Proxy:
         except (OSError, AddressRefused, KeyError, TypeError, ValueError) as error:
             answer = {"problem": str(error) or type(error).__name__}
         finally:
-            for one in descriptors:
-                os.close(one)
+            for descriptor in descriptors:
+                os.close(descriptor)
         self._control.send(encoded({"id": message["id"], **answer}))
 
     async def _execute(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> Mapping[str, Any]:

@@ -112,7 +112,7 @@ class Scrubber:
             if end <= done:
                 continue
             self._pass(data[done:start], parts)
-            whole = next((one for one in self._secrets if data.startswith(one.value, start)), None)
+            whole = next((secret for secret in self._secrets if data.startswith(secret.value, start)), None)
             if whole is not None:
                 parts.append(whole.stand_in)
                 self._marked, end = False, start + len(whole.value)

@@ -87,8 +87,8 @@ class Pipe:
         waiting: list[bytes] = []
         size = 0
         while chunk := await self._running.stdout.read(_CHUNK):
-            *whole, rest = chunk.split(b"\n")
-            for line in whole:
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
                 yield b"".join((*waiting, line))
                 waiting, size = [], 0
             waiting.append(rest)

@@ -102,6 +102,7 @@ class Finisher:
                 if execution.cancel is not None:
                     outcome = cancelled(execution.cancel)
             except BadEntry as problem:
+                # Now the database refuses words of our own; `abandon` is what is left.
                 if refused_before:
                     raise
                 refused_before = True
@@ -192,6 +193,7 @@ class Finisher:
         reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
         left = claim.order.model_copy(update={"status": reached.status, "last_seq": reached.seq})
         entries = await self._store.entries(order_id, after=claim.last_seq)
+        # The last entry says that the order was handed back; the ones before were published when they were written.
         self._broadcaster.moved(left, entries[-1:], why)
         log.info("order handed back", order_id=order_id, why=why)
 

@@ -140,10 +140,10 @@ class ServerTrials:
             log.info("an MCP server is tried", server=test.server, tool=test.tool)
             try:
                 async with asyncio.timeout(TRIAL_SECONDS):
-                    found = await self._crew.servers.test(test)
+                    tested = await self._crew.servers.test(test)
             except TimeoutError:
-                found = ToolTested(server=test.server, problem=f"It did not answer within {TRIAL_SECONDS:g} s.")
-            await self._results.put(trial_id, [found])
+                tested = ToolTested(server=test.server, problem=f"It did not answer within {TRIAL_SECONDS:g} s.")
+            await self._results.put(trial_id, [tested])
         except StoreUnavailable as problem:
             log.warning("a trial was dropped because the database is unavailable", problem=str(problem))
         except Exception:

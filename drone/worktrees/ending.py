@@ -186,8 +186,8 @@ async def _save_left_over(
         return True
     workspace = await threads.tool(opened, page.workspace)
     await threads.tool(place.remove_stale_locks)
-    own = await worktree_repository(git, await threads.tool(worktree_at, place, workspace), threads)
-    if await own.commit_of(page.base) is None:
+    repository = await worktree_repository(git, await threads.tool(worktree_at, place, workspace), threads)
+    if await repository.commit_of(page.base) is None:
         raise ToolFailed(f"{page.workspace} is another repository than the one that it was made of.")
-    kept = await save(own, page)
+    kept = await save(repository, page)
     return kept.is_whole

@@ -53,7 +53,7 @@ def apply_changes(
     the way. Blocks.
     Raises OSError.
     """
-    refused = refusals(workspace.fd, protected, [ChangedPath(one.path, one.status != "D") for one in changes])
+    refused = refusals(workspace.fd, protected, [ChangedPath(each.path, each.status != "D") for each in changes])
     left = []
     # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):

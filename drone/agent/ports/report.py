@@ -199,7 +199,7 @@ def describe_or_raise(error: BaseException) -> str:
     return _described(error)
 
 
-def describe_tool_error(error: BaseException) -> str:
+def describe_tool_error_or_raise(error: BaseException) -> str:
     """The same for an error of a tool, whose `MemoryError` may only mean that it requested too much."""
     return _described(error) if isinstance(error, MemoryError) else describe_or_raise(error)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.report import describe_tool_error
+from drone.agent.ports.report import describe_tool_error_or_raise
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
@@ -162,7 +162,7 @@ class Redacted:
         try:
             return await action
         except BaseException as error:
-            message = describe_tool_error(error)
+            message = describe_tool_error_or_raise(error)
             if (clean := self._redactor.text(message)) == message:
                 raise
             return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)
