@@ -275,15 +275,15 @@ def cancelled(control: Control | None) -> OrderOutcome:
 def internal_error(problem: BaseException | None) -> OrderOutcome:
     """The outcome of an order that failed by an error of the drone itself."""
     what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
-    detail = f"The drone met an error of its own: {what}"[:500]
+    detail = f"The drone had an internal error: {what}"[:500]
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
 def threads_exhausted() -> OrderOutcome:
     """The outcome of an order that used up its threads with calls that never ended, as it would in the next drone."""
     detail = (
-        "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
-        "restart for that, and the order is not tried again: mend the tool, or what it works on."
+        "Its tool calls took all threads that an order may have: they were abandoned and never ended. Its drone has to "
+        "restart because of them, and the order is not tried again: fix the tool, or what it works on."
     )
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
@@ -291,8 +291,8 @@ def threads_exhausted() -> OrderOutcome:
 def froze_a_drone() -> OrderOutcome:
     """The outcome of an order whose tool blocked a drone's interpreter until other drones took that drone for lost."""
     detail = (
-        "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
-        "mend the tool, or what it works on."
+        "A tool that it called blocked its drone's interpreter until other drones took that drone for lost. The order "
+        "is not tried again: fix the tool, or what it works on."
     )
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 

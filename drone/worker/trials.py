@@ -28,7 +28,7 @@ MOST_CHECK_BYTES = 32 * 1024
 MOST_TRIAL_BYTES = 1_024
 MOST_AT_ONCE = 4
 TRIAL_SECONDS = 60.0
-BUSY = "This drone tries models for somebody else just now: ask again in a minute."
+BUSY = "This drone is testing models for somebody else: ask again in a minute."
 
 
 class TrialResults:

@@ -206,8 +206,8 @@ def describe_tool_error_or_raise(error: BaseException) -> str:
 
 def not_an_object(name: str, sent: str) -> str:
     """Tells the model why the text it sent is not accepted as a tool's arguments."""
-    if (found := repeated_key(sent)) is not None:
-        return f"The arguments of {name} are not taken: {found}. Send each key once."
+    if (repeated := repeated_key(sent)) is not None:
+        return f"The arguments of {name} are not accepted: {repeated}. Send each key once."
     return f"The arguments of {name} must be one JSON object; what was sent is not: {cut(sent, 200) or 'nothing'}"
 
 
