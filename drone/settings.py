@@ -291,11 +291,11 @@ class Settings(SharedSettings):
         """The proxy for calls of the model; empty = no proxy, None = its table does not say."""
         if config.proxy != FROM_ENVIRONMENT:
             return config.proxy
-        parts, there = urlsplit(base_url), getproxies_environment()
+        parts, proxies = urlsplit(base_url), getproxies_environment()
         if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc):
             return ""
         # By http a proxy reads the key. That it may is said by an address in the table, never by the environment.
-        return there.get("https") or there.get("all") if parts.scheme == "https" else None
+        return proxies.get("https") or proxies.get("all") if parts.scheme == "https" else None
 
     @property
     def redactor(self) -> Redactor:

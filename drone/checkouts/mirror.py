@@ -214,13 +214,13 @@ class Mirrors:
     async def _remote_git(self, address: GitAddress, token: str | None, mirror: Workspace, *arguments: str) -> str:
         """Run git in the mirror with a network that reaches the address, and with the token. Raises `CannotFetch`."""
         network = self.open([str(address.endpoint)])
-        given: Network = network
+        reachable: Network = network
         if token:
-            given = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
+            reachable = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
         helper = ("-c", f"credential.helper={_HELPER}") if token else ()
         settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)
         try:
-            return await self.git(mirror, *settings, *arguments, network=given)
+            return await self.git(mirror, *settings, *arguments, network=reachable)
         except CannotFetch as error:
             denied = f" ({', '.join(network.denied)} is not reached)" if network.denied else ""
             kind = NotNow if isinstance(error, NotNow) and not denied else CannotFetch

@@ -103,13 +103,13 @@ class OrderCheckpoints:
             scan = self._scan(store, stop)
             self._close_lost(checkpoints, store, scan)
             base = self._base(store.checkpoints(self.order_id))
-            whole = wanted is None or base is None
+            everything = wanted is None or base is None
             root = scan.whole(base or EMPTY) if wanted is None or base is None else scan.only(base, wanted)
             store.begin(Checkpoint(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
             begun = _of(store.checkpoints(self.order_id), call_id)
             assert begun is not None
-            return BegunCheckpoint(begun, whole, scan.report)
+            return BegunCheckpoint(begun, everything, scan.report)
 
     def close(self, call_id: str, stop: Event) -> CallChanges:
         """Close the checkpoint of a call that is over, and answer what the call changed; nothing for a call that never
@@ -124,8 +124,12 @@ class OrderCheckpoints:
             self._running.discard(call_id)
             self._last = after if checkpoint.paths is None else self._last
             changed = list(differences(store.tree, checkpoint.before, after))
-            lost = (one.path for one in changed if one.before is not None and one.before.kind == "left_out")
-            paths = tuple(os.fsdecode(one.path) for one in changed)
+            lost = (
+                difference.path
+                for difference in changed
+                if difference.before is not None and difference.before.kind == "left_out"
+            )
+            paths = tuple(os.fsdecode(difference.path) for difference in changed)
             return CallChanges(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
 
     def _scan(self, store: CheckpointStore, stop: Event) -> Scan:

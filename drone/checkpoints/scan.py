@@ -297,10 +297,10 @@ def _hashed(fd: int) -> tuple[bytes, int, bytes | None]:
     first = os.read(fd, PIECE)
     if len(first) < PIECE and not os.read(fd, PIECE):
         return digest_of(first), len(first), first
-    whole, size = hashlib.sha256(), 0
-    for piece in _pieces(fd, whole):
+    digest, size = hashlib.sha256(), 0
+    for piece in _pieces(fd, digest):
         size += len(piece)
-    return whole.digest(), size, None
+    return digest.digest(), size, None
 
 
 def _pieces(fd: int, whole: "hashlib._Hash") -> Iterator[bytes]:

@@ -393,8 +393,8 @@ def _questions(endpoint: ModelEndpoint) -> tuple[WindowQuestion, ...]:
     """The questions about the context size; none if the user states it, or if a hosted service is known to have it."""
     if endpoint.context_tokens is not None:
         return ()
-    own = QUESTIONS.get(endpoint.provider)
-    if own is not None:
-        return own
+    questions = QUESTIONS.get(endpoint.provider)
+    if questions is not None:
+        return questions
     elsewhere = endpoint.provider == OPENAI.name and not OPENAI.is_at(endpoint.base_url)
     return ELSEWHERE if elsewhere and endpoint.known.context_tokens is None else ()

@@ -79,9 +79,9 @@ class Cgroups:
         """Find and prepare them. `mounted`: where cgroup v2 is mounted, None = look it up. Blocks for some
         milliseconds. Raises `GroupUnavailable`."""
         top = mounted or _mounted(processes)
-        own = top / _own_path(processes).lstrip("/")
+        directory = top / _own_path(processes).lstrip("/")
         try:
-            base = _delegated(top, own)
+            base = _delegated(top, directory)
             _remove_stale(base, lambda pid: (processes / pid).exists())
             home = base / f"mcc-{os.getpid()}"
             if not _enabled(base):
@@ -89,7 +89,9 @@ class Cgroups:
             home.mkdir(exist_ok=True)
             return cls(home, frozenset(_enabled(home)))
         except OSError as error:
-            raise GroupUnavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
+            raise GroupUnavailable(
+                f"cgroups cannot be used: {error.strerror} ({error.filename or directory})"
+            ) from error
 
     def made(self, limits: ProgramLimits) -> ControlGroup:
         """A new group with these limits. Raises OSError."""

@@ -93,19 +93,19 @@ def _apply(workspace: Workspace, staged: Workspace, change: FileChange) -> bool:
         return False
     name = os.path.basename(change.path)
     try:
-        found = _status(name, above)
-        if found is not None and (stat.S_ISDIR(found.st_mode) or workspace.private.holds(found)):
+        status = _status(name, above)
+        if status is not None and (stat.S_ISDIR(status.st_mode) or workspace.private.holds(status)):
             return False
         if change.status == "D":
-            if found is not None:
+            if status is not None:
                 os.unlink(name, dir_fd=above)
                 _prune(workspace, change.path)
             return True
         source = _above(staged, change.path, make=False)
         try:
-            if change.status == "A" and found is not None:
+            if change.status == "A" and status is not None:
                 return _same(name, above, source)
-            _put(name, source, above, found)
+            _put(name, source, above, status)
         finally:
             os.close(source)
         return True

@@ -188,8 +188,8 @@ class ResponseReply:
             return
         call.name = text_in(fields.get("name")) or call.name
         call.provider_id = text_in(fields.get("call_id")) or call.provider_id
-        given = fields.get("arguments")
-        text = given if isinstance(given, str) else "" if given is None else as_text(given)
+        arguments = fields.get("arguments")
+        text = arguments if isinstance(arguments, str) else "" if arguments is None else as_text(arguments)
         if text and text != joined(call.pieces):
             if not call.pieces:
                 self.collected.add_characters(text)

@@ -236,15 +236,15 @@ class GitCheckout:
                 "and ./_- only, with ~1 or ^ behind it if need be. git_branches and git_log show the ids."
             )
         ended = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        found = ended.stdout.head.decode("ascii", "replace").strip()
-        if ended.status or not found:
+        commit_id = ended.stdout.head.decode("ascii", "replace").strip()
+        if ended.status or not commit_id:
             none_yet = (await self.run("rev-parse", "--verify", "--quiet", "HEAD")).status
             raise ToolFailed(
                 "This repository has no commit yet."
                 if none_yet and revision == "HEAD"
                 else f"There is no commit {revision!r} here; git_branches and git_log show what there is."
             )
-        return found
+        return commit_id
 
     def needs_files(self) -> None:
         """Raise `ToolFailed` if the repository is bare."""

@@ -173,8 +173,8 @@ def _pointer(workspace: Workspace, path: str) -> str:
 
 def _bare(workspace: Workspace) -> Repository:
     if all(_exists(workspace, name) for name in ("HEAD", "objects", "refs")):
-        found = _at(workspace, ".")
-        return Repository(".", bare=True, configured=found.configured)
+        repository = _at(workspace, ".")
+        return Repository(".", bare=True, configured=repository.configured)
     if _lies_in_a_repository(workspace):
         raise ToolFailed(
             "The workspace is a directory inside a git repository that begins above it. What lies above a workspace is "
