@@ -124,6 +124,7 @@ class Mirrors:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove_remains(self.directory / name)
+            # The time of the lock file stands for the last fetch; a sweep reads it.
             os.utime(fd)
         except BlockingIOError:
             os.close(fd)
@@ -218,6 +219,7 @@ class Mirrors:
         if token:
             reachable = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
         helper = ("-c", f"credential.helper={_HELPER}") if token else ()
+        # A redirect would carry the token to a host that nobody has allowed.
         settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)
         try:
             return await self.git(mirror, *settings, *arguments, network=reachable)

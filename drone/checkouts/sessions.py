@@ -144,6 +144,7 @@ class Checkouts:
             try:
                 return (await self.mirrors.git(mirror, *arguments)).strip()
             except NotNow:
+                # The mirror could not be asked, which says nothing of the name.
                 raise
             except CannotFetch:
                 continue
@@ -173,5 +174,6 @@ def _write_page(place: Path, made: Checkout) -> None:
     with open(draft, "wb", opener=private_opener) as page:
         page.write(to_json(made))
         page.flush()
+        # The page says that the checkout is whole, so it must not survive a crash as an empty file.
         os.fsync(page.fileno())
     draft.replace(place / PAGE)

@@ -51,11 +51,8 @@ class Sweep:
         `StoreUnavailable`."""
         checkouts = sorted(await threads.tool(lambda: list(self._found())), key=lambda at: at.used)
         mirrors = await threads.tool(lambda: _size(self.checkouts.mirrors.directory))
-        total, kept, left = (
-            mirrors + sum(checkout.size for checkout in checkouts),
-            list[KeptCheckout](),
-            list[FoundCheckout](),
-        )
+        kept, left = list[KeptCheckout](), list[FoundCheckout]()
+        total = mirrors + sum(checkout.size for checkout in checkouts)
         for checkout in checkouts:
             if checkout.used >= self.before and total <= self.most_bytes:
                 left.append(checkout)
@@ -66,11 +63,8 @@ class Sweep:
                 continue
             left.append(checkout)
             if why and checkout.page is not None:
-                kept.append(
-                    KeptCheckout(
-                        place=str(checkout.place), address=checkout.page.address, why=why, bytes_=checkout.size
-                    )
-                )
+                place, address = str(checkout.place), checkout.page.address
+                kept.append(KeptCheckout(place=place, address=address, why=why, bytes_=checkout.size))
         await threads.tool(self._drop_mirrors, left, total)
         report = KeptCheckouts(kept=tuple(kept))
         await threads.tool(self._write_report, report)
@@ -118,9 +112,9 @@ class Sweep:
             if len(commits) > MOST_COMMITS or (
                 commits and not await self.checkouts.pushed(page.address, commits, threads)
             ):
-                return f"{len(commits)} commit{'s' if len(commits) > 1 else ''} that {page.address} has not"
+                return f"{len(commits)} commit{'s' if len(commits) > 1 else ''} that {page.address} does not have"
         except (ToolFailed, PathError, CannotFetch, OSError) as problem:
-            return f"what is in it cannot be report: {problem}"
+            return f"what is in it cannot be seen: {problem}"
         return ""
 
     def _drop_mirrors(self, left: list[FoundCheckout], total: float) -> None:
@@ -160,6 +154,7 @@ def _empty(one: FoundCheckout) -> None:
     if one.page is None and not os.listdir(one.place):
         one.place.rmdir()
         return
+    # Renamed first: a process killed while it deletes leaves nothing that looks like a checkout.
     gone = one.place.with_name(f"{one.place.name}.gone")
     delete_tree(gone)
     one.place.rename(gone)

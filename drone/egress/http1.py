@@ -63,6 +63,7 @@ class MessageHead:
         if not lengths:
             return None
         only = lengths.pop()
+        # Two different lengths are how a request is smuggled past one of two readers.
         if lengths or not only.isdigit() or len(only) > 18:
             raise BadMessage("Content-Length is no length")
         return int(only)

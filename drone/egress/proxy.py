@@ -105,6 +105,7 @@ class Proxy:
         KeyError."""
         order = self._orders[message["order"]]
         listener = _Listener(ProgramAccess(order, message["only"]), self._trust_of(order))
+        # One at a time: the answers of the joiner name no request.
         async with self._joining, asyncio.timeout(_JOIN_SECONDS):
             self._joiner.ask(first)
             await _readable(self._joiner.pipe)
@@ -175,7 +176,6 @@ class _FixedNames:
 
 
 def _trust(more: str) -> ssl.SSLContext:
-    """A client context that trusts the public authorities, and `more` (PEM)."""
     """A client context that trusts the public authorities, and `more` (PEM)."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())

@@ -151,6 +151,7 @@ async def clear_up(
     if not home.has(order_id):
         return 0
     lock = await threads.tool(home.hold, order_id)
+    # A process of this machine still works there, or clears up itself.
     if lock is None:
         return len(await threads.tool(home.places, order_id))
     try:

@@ -103,6 +103,7 @@ def _apply(workspace: Workspace, staged: Workspace, change: FileChange) -> bool:
             return True
         source = _above(staged, change.path, make=False)
         try:
+            # Applied before, by a merge that was cut off; or somebody else has made a file of that name.
             if change.status == "A" and status is not None:
                 return _same(name, above, source)
             _put(name, source, above, status)
@@ -167,6 +168,7 @@ def _copy(name: str, source: int, draft: str, target: int) -> None:
     ):
         shutil.copyfileobj(old, new)
         new.flush()
+        # The rename replaces what was there, so the new content must be on the disk first.
         os.fsync(new.fileno())
 
 

@@ -182,6 +182,7 @@ class Isolated:
             return known if isinstance(known, WorktreeEnded) else None
         place, page = self._all.home.place(self._all.order_id, task.record_id), self._page(known)
         if workspace is not None:
+            # Background jobs may still write there; what is saved must be all.
             await self._all.jobs.end(workspace)
         async with self._all.one_at_a_time:
             if workspace is None:

@@ -99,6 +99,7 @@ class Timed:
     async def _in_time(self, action: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
         own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
         seconds = self._default_seconds if own is None else own
+        # A task of its own, so that a call which ignores its cancellation can be left behind.
         work = asyncio.create_task(_value_or_error(action))
         try:
             await asyncio.wait((work,), timeout=seconds)

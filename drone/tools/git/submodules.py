@@ -70,6 +70,7 @@ async def _look(checkout: GitCheckout, below: str, levels: int, found: Submodule
             await _look(module, f"{full_path}/", levels - 1, found, left)
         except (ToolFailed, PathError) as failed:
             if isinstance(failed, ToolFailed) and failed.outcome is Outcome.TIMEOUT:
+                # The next one would take as long, and the call has one time limit for all.
                 left[0] = 0
             found.unseen.append(full_path)
 
