@@ -72,6 +72,7 @@ def listing(server: str, config: McpServer, tools: Iterable[object]) -> ToolList
 
 def definition(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:
     """The definition of one tool. Raises ValueError, whose message is the end of a sentence about the definition."""
+    # Not the whole object: what a server adds of its own, such as a time, would make each listing another definition.
     pinned = {key: tool[key] for key in _PINNED if tool.get(key) is not None}
     size = len(to_json(pinned))
     if size > MOST_BYTES:
@@ -120,6 +121,7 @@ def name_of(server: str, tool: str) -> str:
     legal = "".join(char if char in _LEGAL else "_" for char in name)
     if legal == name and tool and len(name) <= LONGEST_NAME:
         return name
+    # Two tools whose names differ only in what was replaced or cut keep different names.
     mark = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
     return f"{legal[: LONGEST_NAME - _MARK - 1]}_{mark}"
 

@@ -97,6 +97,7 @@ def _listed(result: Mapping[str, Any]) -> dict[str, Any]:
     page = {"tools": tools, "nextCursor": cursor, **_CACHE, "_meta": {LISTED: names[:MOST_LISTED]}}
     if _accepts(_LIST, page):
         return page
+    # Tool by tool only where the page fails as a whole, as checking each takes longer.
     return {**page, "tools": [*map(_tool, tools[:MOST_LISTED])]}
 
 

@@ -151,6 +151,7 @@ class ConnectedServer:
                 if session is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
                     await self._list(session)
                 definition = self._approved_definition(name)
+                # From here on the call may have had its effect, whatever happens.
                 sent = True
                 return await session.call(definition.own_name, arguments, people, progress)
         except ServerUnavailable as unavailable:
@@ -200,6 +201,7 @@ class ConnectedServer:
             listed = listing(self.name, self.config, raw)
             digests = {tool.own_name: tool.digest for tool in listed.tools.values()}
             self._approved = await self._pins.seen(self.name, digests)
+            # After pinning: a listing whose digests nobody knows would be offered without approval.
             self._listing, self._listed_with, self._listed_at = listed, session, self._clock()
             self.problem, self.revision = None, session.session.protocol_version
 

@@ -104,6 +104,7 @@ class McpServers:
                 capabilities = self.capabilities()
                 if capabilities != self._reported:
                     await changed()
+                    # Only now: a report that failed is repeated.
                     self._reported = capabilities
             except Exception:
                 log.exception("the MCP servers could not be looked at")

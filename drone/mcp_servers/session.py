@@ -81,6 +81,7 @@ class ServerSession:
             page = await self.session.list_tools(params=params)
             tools.extend(tools_in(page))
             cursor = page.next_cursor
+            # A server that repeats a cursor would list the same tools for ever.
             if cursor is None or cursor in seen:
                 break
             seen.add(cursor)

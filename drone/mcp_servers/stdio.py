@@ -91,6 +91,7 @@ class Pipe:
             for line in lines:
                 yield b"".join((*waiting, line))
                 waiting, size = [], 0
+            # Joined at the end of the line: adding to one text would copy all of it for each chunk.
             waiting.append(rest)
             size += len(rest)
             if size > self._most_bytes:
