@@ -126,6 +126,7 @@ class NodeAgents:
                 origin, [command], self.author(job, asked), derived_id(job.record_id, "settle")
             )
         except DispatchRefused as refusal:
+            # A person has removed the node between the look and this.
             if refusal.status != 404:
                 raise
         # Frees memory: the receipts are not needed any more, and a document has many nodes.
