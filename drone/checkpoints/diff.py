@@ -168,10 +168,8 @@ def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[DiffBlock]:
     if inner is None:
         yield DiffBlock(first, last_old, first, last_new)
         return
-    for operation in inner:
-        yield DiffBlock(
-            operation.old + first, operation.old_end + first, operation.new + first, operation.new_end + first
-        )
+    for block in inner:
+        yield DiffBlock(block.old + first, block.old_end + first, block.new + first, block.new_end + first)
 
 
 def _shortest(old: Sequence[object], new: Sequence[object]) -> list[DiffBlock] | None:

@@ -42,9 +42,7 @@ class _Tree:
             below = entries(self.trees, node.digest) if node.kind == "directory" else ()
             leaves = {path: node, **{path + b"/" + inner: leaf for inner, leaf in below}}
             guarded_leaves |= {
-                leaf: (leaf_entry.kind, leaf_entry.digest)
-                for leaf, leaf_entry in leaves.items()
-                if leaf_entry.kind != "directory"
+                leaf: (entry.kind, entry.digest) for leaf, entry in leaves.items() if entry.kind != "directory"
             }
         return guarded_leaves
 

@@ -95,6 +95,7 @@ class OrderCheckpoints:
         answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoints = store.checkpoints(self.order_id)
+            # A checkpoint without an end counts as one of a call that was cut off, unless its call is among these.
             self._running.add(call_id)
             # The directories above count too: a call may create them for the files that it writes.
             wanted = None if paths is None else tuple(dict.fromkeys((*paths, *sorted(parents(paths)))))
@@ -122,14 +123,11 @@ class OrderCheckpoints:
             after = _after(checkpoint, scan)
             store.close_call(checkpoint.id, after)
             self._running.discard(call_id)
+            # A tree in which only these paths are new lacks what other calls have changed meanwhile.
             self._last = after if checkpoint.paths is None else self._last
             changed = list(differences(store.tree, checkpoint.before, after))
-            lost = (
-                difference.path
-                for difference in changed
-                if difference.before is not None and difference.before.kind == "left_out"
-            )
-            paths = tuple(os.fsdecode(difference.path) for difference in changed)
+            lost = (each.path for each in changed if each.before is not None and each.before.kind == "left_out")
+            paths = tuple(os.fsdecode(each.path) for each in changed)
             return CallChanges(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
 
     def _scan(self, store: CheckpointStore, stop: Event) -> Scan:

@@ -89,6 +89,7 @@ class Revert:
         call = StartedCall(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
+        # Right before the effect: scanning may have taken longer than the lease lasts.
         await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)
         try:

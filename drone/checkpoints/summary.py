@@ -42,17 +42,11 @@ def path_changes(trees: Trees, checkpoints: Sequence[Checkpoint]) -> dict[bytes,
         if checkpoint.after is None or checkpoint.closed is None:
             continue
         for difference in differences(trees, checkpoint.before, checkpoint.after):
-            known = changes.get(difference.path)
+            path, known = difference.path, changes.get(difference.path)
             if known is None:
-                changes[difference.path] = (
-                    PathChange(difference.path, difference.before, difference.after),
-                    checkpoint.closed,
-                )
+                changes[path] = PathChange(path, difference.before, difference.after), checkpoint.closed
             elif checkpoint.closed > known[1]:
-                changes[difference.path] = (
-                    PathChange(difference.path, known[0].before, difference.after),
-                    checkpoint.closed,
-                )
+                changes[path] = PathChange(path, known[0].before, difference.after), checkpoint.closed
     return {path: changes[path][0] for path in sorted(changes) if changes[path][0].differs}
 
 

@@ -54,6 +54,7 @@ class PathDifference:
 
 def packed(listing: Listing) -> bytes:
     parts = []
+    # Sorted, so that equal directories have equal digests.
     for name in sorted(listing):
         node = listing[name]
         parts.append(_HEAD.pack(_KINDS.index(node.kind), node.mode, node.size, node.digest, len(name)))

@@ -69,9 +69,8 @@ class ChatTools:
         def author(origin: Origin) -> Author:
             return Author(by="chat", at=now(), order_id=order_id, record_id=origin.record_id)
 
-        self._commands = DocumentTools(
-            documents, [schema for schema in schemas if schema.name not in READING], Editor(author)
-        )
+        commands = [schema for schema in schemas if schema.name not in READING]
+        self._commands = DocumentTools(documents, commands, Editor(author))
 
     def specs(self) -> Sequence[ToolSpec]:
         return (*self._reading.values(), *self._commands.specs())

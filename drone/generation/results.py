@@ -82,10 +82,8 @@ class Generated:
             elif status == "stale":
                 stale += 1
             else:
-                broken = next(
-                    (verdict.message for verdict in node.verdicts if verdict.ok is False),
-                    "nothing could be done for it",
-                )
+                messages = (verdict.message for verdict in node.verdicts if verdict.ok is False)
+                broken = next(messages, "nothing could be done for it")
                 reason, why = (node.failure.reason, node.failure.message) if node.failure else ("", broken)
                 failed.append(Failed(state.path(node), status, reason, why))
                 unfinished.add(node_id)

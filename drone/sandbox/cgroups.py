@@ -54,6 +54,7 @@ class ControlGroup:
     def close(self) -> None:
         """Blocks until its processes are gone, two seconds at most."""
         with suppress(OSError):
+            # Kernels before 5.14 lack this file.
             _write(self.path / "cgroup.kill", "1")
         give_up = time.monotonic() + _GONE_SECONDS
         while time.monotonic() < give_up:
@@ -98,6 +99,7 @@ class Cgroups:
         path = self._home / str(next(_NUMBERS))
         path.mkdir()
         settings = {
+            # Without swap, which would let a program take more than its memory; and it is killed as a whole.
             "memory": (("memory.max", limits.memory_bytes), ("memory.swap.max", 0), ("memory.oom.group", 1)),
             "pids": (("pids.max", limits.processes),),
             "cpu": (("cpu.max", f"{round(limits.cpus * _PERIOD_MICROSECONDS)} {_PERIOD_MICROSECONDS}"),),

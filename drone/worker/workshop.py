@@ -146,8 +146,7 @@ class Workshop:
     async def run(self) -> None:
         """Run all loops until cancelled."""
         async with asyncio.TaskGroup() as group:
-            # Those that seek work are remembered, since `wind_down` ends them; the others serve the orders that still
-            # run.
+            # Whatever seeks work is remembered: `wind_down` ends it first, while orders still run.
             self._seeking.append(group.create_task(self._poll.run()))
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
@@ -262,7 +261,6 @@ class Workshop:
             if held:
                 await self._hand_back(held, why)
         finally:
-            # Also after a failed hand-back: a sweep returns those orders, and viewers still get what was written.
             for task in self._serving:
                 task.cancel()
             await self._broadcaster.flush()
@@ -298,9 +296,7 @@ class Workshop:
             await self._poll.missed.wait()
             self._poll.missed.clear()
             try:
-                others = [
-                    incarnation for incarnation in await self._poll.rivals() if incarnation != self._lease.incarnation
-                ]
+                others = [rival for rival in await self._poll.rivals() if rival != self._lease.incarnation]
                 if others:
                     await self._publisher.call(others)
             except StoreUnavailable as problem:

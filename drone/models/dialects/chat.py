@@ -147,9 +147,9 @@ class ChatMessages:
         signed = own and any(EXTRA in (call.extra or {}) for call in calls)
         for number, call in enumerate(calls):
             # Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in one.
-            arguments = (
-                call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
-            )
+            arguments = call.arguments
+            if isinstance(arguments, str):
+                arguments = {UNREADABLE_ARGUMENTS: arguments}
             extra = call.extra if signed else self._foreign_call_fields if number == 0 else None
             yield {
                 **{name: value for name, value in (extra or {}).items() if name == EXTRA},

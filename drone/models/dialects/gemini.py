@@ -315,9 +315,11 @@ _AT_VERTEX = efforts("", "low", "low", "medium", "high", "high", "high")
 _NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": UNSIGNED}}}
 
 
-def _unsigned(model: str) -> Parameters:
-    return _NOT_ITS_OWN if signs_its_calls(model) else NOTHING
-
-
-GOOGLE = Differences(name="google", levels=for_all(_IN_CHAT), thinking_back="", unsigned_call=_unsigned, leaks=False)
+GOOGLE = Differences(
+    name="google",
+    levels=for_all(_IN_CHAT),
+    thinking_back="",
+    unsigned_call=lambda model: _NOT_ITS_OWN if signs_its_calls(model) else NOTHING,
+    leaks=False,
+)
 VERTEX = replace(GOOGLE, name="vertex", levels=for_all(_AT_VERTEX))

@@ -49,7 +49,9 @@ class OnlyReading:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._restricted = IdentityCache(_all_only_reading, most=1)
+        self._restricted = IdentityCache[[Sequence[ToolSpec]], Sequence[ToolSpec]](
+            lambda specs: tuple(map(only_reading, specs)), most=1
+        )
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._restricted(self._toolset.specs())
@@ -73,10 +75,6 @@ def only_reading(spec: ToolSpec) -> ToolSpec:
 def _without_writing(spec: ToolSpec) -> ToolSpec:
     description = f"{spec.description} It cannot change files there."
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
-
-
-def _all_only_reading(specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    return tuple(map(only_reading, specs))
 
 
 class Timed:
