@@ -146,8 +146,7 @@ class Workshop:
     async def run(self) -> None:
         """Run all loops until cancelled."""
         async with asyncio.TaskGroup() as group:
-            # Whatever seeks work is remembered: `wind_down` ends it first, while orders still run.
-            self._seeking.append(group.create_task(self._poll.run()))
+            self._seeking.append(group.create_task(self._poll.run()))  # `wind_down` ends these first, while orders run
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
             self._seeking.append(group.create_task(self._clear_checkpoints()))
