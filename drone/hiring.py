@@ -325,7 +325,7 @@ class Hiring:
             return None
         if self.place.worktrees is None:
             raise CannotHire(
-                f"{definition.name} works in a git worktree of its own, and there is none to be had: that needs a "
+                f"{definition.name} works in a git worktree of its own, and none can be made here: that needs a "
                 "workspace which is a git repository, and a drone that has git and bubblewrap."
             )
         return self.place.worktrees.below(definition.name, parent.tools, parent.isolated)

@@ -149,7 +149,7 @@ class Mirrors:
         Raises `CannotFetch`.
         """
         if token is not None and any(mark in token for mark in _FORBIDDEN):
-            raise CannotFetch(f"The token for {address.text} is of several lines; give it as it is.")
+            raise CannotFetch(f"The token for {address.text} has several lines; give it as it is.")
         await self.git(mirror, "init", "--quiet", "--bare", "--template=", _MIRROR)
         listed = await self._remote_git(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
         refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")

@@ -67,7 +67,7 @@ class Checkouts:
         if page is None:
             page = await self._make(address, ref, session_id, place, threads)
         if ref is not None and page.ref != ref:
-            held = page.ref or "where the other side begins"
+            held = page.ref or "the default branch"
             raise CannotFetch(f"This session works on {held} of {address.text}; name {ref} in a session of its own.")
         return await threads.tool(self.workspace, place / address.name)
 

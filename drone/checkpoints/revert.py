@@ -198,7 +198,7 @@ def _refusal(found: RestorePlan) -> str:
     if found.others:
         reasons.append(f"changed since by somebody else: {_listed(found.others)}")
     if found.lost:
-        reasons.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
+        reasons.append(f"not kept, and so lost: {_listed(found.lost)}")
     if found.unsafe:
         reasons.append(f"{_UNSAFE}: {_listed(found.unsafe)}")
     over = "these are brought back as well"

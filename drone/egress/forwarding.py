@@ -272,7 +272,7 @@ def _unpacked(answer: MessageHead, pieces: AsyncIterator[bytes]) -> AsyncIterato
         return pieces
     if coding in (b"gzip", b"x-gzip", b"deflate"):
         return _inflated(pieces)
-    raise BadMessage("it packed its answer although it was asked not to")
+    raise BadMessage("it compressed its answer although it was asked not to")
 
 
 async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -283,7 +283,7 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 # In bounded pieces: a small body that expands hugely is passed on as it is read and never held whole.
                 yield inflate.decompress(piece, PIECE)
             except zlib.error as error:
-                raise BadMessage("what it packed is broken") from error
+                raise BadMessage("what it compressed is broken") from error
             piece = inflate.unconsumed_tail
     yield inflate.flush(PIECE)
 

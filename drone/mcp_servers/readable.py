@@ -89,7 +89,7 @@ def _listed(result: Mapping[str, Any]) -> dict[str, Any]:
     if tools is None:
         tools = []
     if not isinstance(tools, list):
-        raise ValueError("what it sent as a list of tools is none")
+        raise ValueError("what it sent as a list of tools is no list")
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         raise ValueError("the cursor of its list of tools is no text")

@@ -157,17 +157,17 @@ class ConnectedServer:
         except ServerUnavailable as unavailable:
             raise McpCallRefused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
         except (NotAnswered, TaskFailed) as error:
-            raise McpCallRefused(f"{name} brought nothing: {error}.") from error
+            raise McpCallRefused(f"{name} gave no result: {error}.") from error
         except MCPError as error:
             reason = await self._reason(error)
             if is_closed(error):
                 self._connection.lost()
             raise (Lost if sent and is_unanswered(error) else McpCallRefused)(
-                f"{name} brought nothing: {reason}."
+                f"{name} gave no result: {reason}."
             ) from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             kind = Lost if sent else McpCallRefused
-            raise kind(f"{name} brought nothing: {await self._reason(error)}.") from error
+            raise kind(f"{name} gave no result: {await self._reason(error)}.") from error
 
     async def test(self, test: ToolTest) -> ToolTested:
         """List the server's tools now, and make the call that the test names, if any."""

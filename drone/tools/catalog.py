@@ -358,7 +358,7 @@ def _passed_on(definition: AgentDefinition, *available: ToolSpec) -> tuple[str, 
 def _refusal(name: str, unknown: Sequence[str], empty: Sequence[str], choices: Iterable[str]) -> str:
     dead = [f"{name} has no tool of {' and '.join(dict.fromkeys(empty))} here"] if empty else []
     listed = ", ".join(choices)
-    choose = f"Choose of {listed}, or leave" if listed else "Leave"
+    choose = f"Choose from {listed}, or leave" if listed else "Leave"
     return f"No tool is left for {name}: {'; '.join((*unknown, *dead))}. {choose} allowed_tool_groups out."
 
 

@@ -75,7 +75,11 @@ class PathEffect:
     def judged(self) -> FileDiff:
         """The difference exactly, for the person who decides on it; it says so where nothing would change."""
         found = self._difference(on_one_line, judged_diff)
-        return found if found.text else FileDiff(f"{on_one_line(self.path)} is so already and would not change\n", 0, 0)
+        return (
+            found
+            if found.text
+            else FileDiff(f"{on_one_line(self.path)} is like that already and would not change\n", 0, 0)
+        )
 
     def _difference(self, name: Callable[[str], str], difference: Difference) -> FileDiff:
         if self.moved_from is not None:

@@ -34,7 +34,7 @@ class TextFile:
                 try:
                     return cls(data[len(mark) :].decode(encoding, _errors(encoding)), mark, encoding)
                 except UnicodeDecodeError as error:
-                    raise ToolFailed(f"{shown} begins as {encoding} and is none; write_file replaces it.") from error
+                    raise ToolFailed(f"{shown} begins like {encoding} and is not; write_file replaces it.") from error
         if b"\0" in data[:_SNIFFED]:
             raise ToolFailed(f"{shown} is binary and is not edited as text.")
         return cls(data.decode("utf-8", "surrogateescape"))
@@ -114,7 +114,7 @@ def _dropped_returns(text: str) -> list[int]:
 
 def _not_found(text: str, wanted: str, shown: str) -> str:
     """Why `wanted` is not in `text`: line numbers before its lines, characters that look alike, or what is nearest."""
-    problem = f"old does not stand in {shown}. "
+    problem = f"old does not occur in {shown}. "
     bare = without_numbers(wanted)
     if bare is not None and (bare in text or differences(text, bare) is not None):
         problem += "Its lines begin with line numbers, which are not in the file: leave them out. "

@@ -167,7 +167,7 @@ def _pointer(workspace: Workspace, path: str) -> str:
     with workspace.open_file(path, symlinks=False) as file:
         line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
     if not line.startswith("gitdir:"):
-        raise ToolFailed(f"The file {display_path(path)} does not say where its repository is; there is none to see.")
+        raise ToolFailed(f"The file {display_path(path)} does not say where its repository is; there is none to read.")
     return line.removeprefix("gitdir:").strip()
 
 
