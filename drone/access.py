@@ -58,7 +58,9 @@ def plan_of(settings: Settings) -> EgressPlan:
 def addresses_of(settings: Settings, private: Sequence[str] = ()) -> AddressRule:
     """The rule for addresses that tools may reach. Private addresses are allowed only where the operator names them, in
     `private`."""
-    return AddressRule(_resolve, own=settings.own_services, allow_private=endpoints_of(tuple(private)))
+    return AddressRule(
+        lambda host: in_thread(look_up, host), own=settings.own_services, allow_private=endpoints_of(tuple(private))
+    )
 
 
 def addresses_of_servers(settings: Settings) -> AddressRule:
@@ -67,10 +69,6 @@ def addresses_of_servers(settings: Settings) -> AddressRule:
     named = (url_of(server.url).endpoint for server in settings.mcp.values() if server.url)
     allowed = (*settings.sandbox.egress.allow_private, *map(str, named))
     return addresses_of(settings, allowed)
-
-
-async def _resolve(host: str) -> Sequence[str]:
-    return await in_thread(look_up, host)
 
 
 def roots_of(settings: Settings) -> Roots:

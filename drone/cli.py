@@ -134,12 +134,12 @@ def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp
     settings = _settings(join_family=True)
     config = settings.mcp.get(server)
     if config is None or config.oauth is None:
-        have = ", ".join(name for name, one in settings.mcp.items() if one.oauth) or "none"
+        have = ", ".join(name for name, known in settings.mcp.items() if known.oauth) or "none"
         say(f"drone login: {server!r} is no MCP server with oauth in mcc.toml; there is {have}.")
         raise typer.Exit(USAGE)
-    found = asyncio.run(log_in(settings, server, config, say))
-    say(found.problem or f"Logged in: {server} offers {found.tools} tools.")
-    raise typer.Exit(FAILED if found.problem else DONE)
+    tested = asyncio.run(log_in(settings, server, config, say))
+    say(tested.problem or f"Logged in: {server} offers {tested.tools} tools.")
+    raise typer.Exit(FAILED if tested.problem else DONE)
 
 
 @app.command(hidden=True)

@@ -121,11 +121,11 @@ class Crew:
                     workspace = await threads.claim(self._open_workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.checkpoints.revert(order, workspace, turn, context.reached))
-                own = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
+                order_tools = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
                 seen = context.seen
                 if workspace is not None and seen is None:
                     seen = await threads.claim(self.seen_in, workspace)
-                hiring, tools = await self._hiring(order, turn, (workspace, seen), own)
+                hiring, tools = await self._hiring(order, turn, order_tools, workspace, seen)
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, context.documents))
                 master = await self._master(order, context, hiring, tools)
@@ -140,8 +140,8 @@ class Crew:
     async def _make_gates(self, hiring: Hiring, order: WorkOrder) -> None:
         """Compile the gates of the order's agents; only once for all orders that hire from the drone's own definitions
         and bring neither terms nor permissions of their own."""
-        own = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
-        shared = own and hiring.terms == Terms() and not order.permission
+        from_drone = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
+        shared = from_drone and hiring.terms == Terms() and not order.permission
         kind = (order.agent, order.mode)
         if shared and kind in self._gates_made:
             return
@@ -150,28 +150,27 @@ class Crew:
             self._gates_made.add(kind)
 
     async def _hiring(
-        self, order: WorkOrder, turn: Turn, there: tuple[Workspace | None, Seen | None], own: OrderTools
+        self, order: WorkOrder, turn: Turn, order_tools: OrderTools, workspace: Workspace | None, seen: Seen | None
     ) -> tuple[Hiring, ToolSet]:
         """The hiring for the order, and the tools of its workspace. Raises `CannotHire`."""
-        redactor, known, look, place, checkpoints = turn.redactor, self._definitions, Look(), Place(), None
-        workspace, seen = there
+        definitions, look, place, checkpoints = self._definitions, Look(), Place(), None
         if workspace is not None and seen is not None:
-            known, look = seen.agents, await self._toolbox.look(seen.survey, workspace, turn.threads)
+            definitions, look = seen.agents, await self._toolbox.look(seen.survey, workspace, turn.threads)
             checkpoints = self.checkpoints.of(order, workspace)
-            place = own.place(workspace, look, checkpoints)
+            place = order_tools.place(workspace, look, checkpoints)
         if order.egress is not None:
             place = replace(place, egress=(order.egress,))
         here = "" if workspace is None else str(workspace.root)
         turn.router.workspace_key = turn.router.workspace_key or here
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
-        models, names = RedactedModels(self._models, redactor), model_names_of(self._settings)
+        models, names = RedactedModels(self._models, turn.redactor), model_names_of(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
-        hiring = Hiring(known, models, turn, terms, place, names, permits)
+        hiring = Hiring(definitions, models, turn, terms, place, names, permits)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
-        tools = own.within(workspace, detected, checkpoints)
+        tools = order_tools.within(workspace, detected, checkpoints)
         if self.servers:
-            tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
+            tools = Joined(tools, Redacted(await self.servers.tools(), turn.redactor))
         return hiring, tools
 
     async def _master(self, order: WorkOrder, context: OrderContext, hiring: Hiring, tools: ToolSet) -> AgentRuntime:
@@ -179,8 +178,8 @@ class Crew:
         redactor = hiring.turn.redactor
         await self._make_gates(hiring, order)
         if context.documents is not None:
-            own, told = await open_chat(context.documents, order.id)
-            tools = Joined(tools, Redacted(own, redactor))
+            document_tools, told = await open_chat(context.documents, order.id)
+            tools = Joined(tools, Redacted(document_tools, redactor))
             hiring = hiring.telling(redactor.text(told)).with_groups(order.agent, GROUPS)
         earlier = tuple(map(redactor.model, context.session))
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
@@ -260,15 +259,15 @@ class Crew:
             return order.kind is OrderKind.REVERT
         try:
             checkpoints = self.checkpoints.of(order, workspace)
-            there = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
-            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
+            specs = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
+            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in specs):
                 return False
             master = self._agents_in(workspace).get(order.agent)
-            given = provision(there, master)
-            lowered = given.only_reading and SHELL_WRITE not in master.passes_on
-            had = map(only_reading, there) if lowered else there
+            allowed = provision(specs, master)
+            lowered = allowed.only_reading and SHELL_WRITE not in master.passes_on
+            had = map(only_reading, specs) if lowered else specs
             writing = {spec.name for spec in had if spec.may_write and spec.group not in NOTE_GROUPS}
-            return not writing.isdisjoint((*given.names, *passed_on(there, master)))
+            return not writing.isdisjoint((*allowed.names, *passed_on(specs, master)))
         except (CannotHire, LookupError, PathError):
             return True
 

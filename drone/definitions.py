@@ -55,8 +55,8 @@ class Definitions:
             return cls(with_user(installed(shipped, groups=groups), _own_files(own_dir), groups), groups)
         directory = Path(prompts_dir).expanduser()
         if directory.is_dir():
-            found = installed(shipped, _files(directory), groups)
-            return cls(with_user(found, _own_files(own_dir), groups), groups)
+            built_in = installed(shipped, _files(directory), groups)
+            return cls(with_user(built_in, _own_files(own_dir), groups), groups)
         problem = DefinitionError(str(directory), "prompts are to be read from here, and it is no directory")
         return cls(UsableAgents(problems={file.name: problem for file in shipped}), groups)
 

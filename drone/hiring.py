@@ -22,23 +22,17 @@ from drone.agent.turns.turn import Turn
 from drone.definitions import Definitions
 from drone.models.guards import ModelSource, UnknownModel
 from drone.models.prices import unsupported_level
-from drone.tools.catalog import SHELL_WRITE, passed_on, provision
+from drone.tools.catalog import SHELL_WRITE, Provision, passed_on, provision
 from drone.tools.frame.tool import Joined
 from drone.tools.frame.tool_search import Searchable
 from drone.tools.frame.wrappers import Only, OnlyReading, Timed
-from drone.worktrees.isolation import Isolated, Worktrees
+from drone.worktrees.isolation import IN_A_WORKTREE, Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
 from mcc.rules.errors import ExpressionError, SchemaError
-
-WORKTREE = (
-    "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
-    "what git ignores. When you have completed your work it is merged back; others change the workspace meanwhile."
-)
-"""Tells an agent that it works in a worktree."""
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
 
@@ -201,8 +195,8 @@ class Hiring:
         asked = parent.model_settings.over(ModelSettings.of(definition))
         if problem := unsupported_level(model.name, asked.thinking):
             raise CannotHire(f"{model.name} {problem}.")
-        given = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
-        reads = (*given.names, *(_artifact_tools(definition) if given.names else ()))
+        provided = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
+        reads = (*provided.names, *(_artifact_tools(definition) if provided.names else ()))
         share = Share.of(self.limits, definition.limits, 1)
         tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
         return AgentRuntime(
@@ -217,8 +211,8 @@ class Hiring:
                 form=form,
                 model_settings=asked,
                 tools_requested=definition.tools,
-                notes=given.steps(reads) if given.missing else (),
-                missing=given.missing,
+                notes=provided.steps(reads) if provided.missing else (),
+                missing=provided.missing,
                 origin=DefinitionOrigin(scope="order"),
                 environment=self._environment(share) if reads else "",
                 roots=self.place.roots,
@@ -230,12 +224,12 @@ class Hiring:
     def _child(
         self, definition: AgentDefinition, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()
     ) -> AgentRuntime:
-        own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
-        nearer = () if own is None else self.names.own_settings.get(own, ())
+        name = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
+        nearer = () if name is None else self.names.own_settings.get(name, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
-        model = parent.model if own is None else self.model(own)
-        given = replace(parent, model=model, model_settings=asked)
-        return self._agent(definition, given, replace(wanted, model=own or INHERIT), notes)
+        model = parent.model if name is None else self.model(name)
+        hirer = replace(parent, model=model, model_settings=asked)
+        return self._agent(definition, hirer, replace(wanted, model=name or INHERIT), notes)
 
     def _own_model(self, definition: AgentDefinition) -> str | None:
         """The model that the agent's file names, else the operator for its role; None = its parent's model."""
@@ -266,31 +260,32 @@ class Hiring:
         of its hirer. Raises `CannotHire`, also where none of the wanted tool groups gives it a tool."""
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
-        hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
-        writes = wanted.depth == 0 or parent.alone or definition.isolation == "worktree"
-        given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups, shell_writes=writes)
-        if given.refused:
-            raise CannotHire(given.refused)
-        isolated = self._isolated(definition, parent, given.names) if wanted.depth > 0 else None
-        parent = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
-        delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
-        there = OnlyReading(parent.tools) if given.only_reading else parent.tools
-        tools = Only(there, (*given.names, *(_artifact_tools(definition) if delegation else ())))
+        offered = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
+        # A command may change any file, so that of a child must not write where its parent works.
+        shell_writes = wanted.depth == 0 or parent.alone or definition.isolation == "worktree"
+        provided = provision((*parent.tools.specs(), *offered), definition, wanted.groups, shell_writes=shell_writes)
+        if provided.refused:
+            raise CannotHire(provided.refused)
+        isolated = self._isolated(definition, parent, provided.names) if wanted.depth > 0 else None
+        lender = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
         share = Share.of(self.limits, definition.limits, wanted.depth)
-        own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
+        delegation = frozenset(spec.name for spec in offered) & frozenset(provided.names)
+        names = (*provided.names, *(_artifact_tools(definition) if delegation else ()))
+        usable = OnlyReading(lender.tools) if provided.only_reading else lender.tools
+        tools: ToolSet = Timed(Searchable(Only(usable, names)), share.tool_seconds)
         if delegation:
-            whole = parent.tools if SHELL_WRITE in definition.passes_on else there
-            passed = Only(whole, (*given.names, *passed_on(parent.tools.specs(), definition)))
-            below = replace(parent, permits=permits, egress=egress, tools=passed, delegation=delegation, alone=False)
-            below = replace(below, spawns=frozenset(team))
-            own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
+            passed = _passed(definition, provided, lender.tools)
+            below = replace(lender, permits=permits, egress=egress, tools=passed)
+            below = replace(below, delegation=delegation, alone=False, spawns=frozenset(team))
+            # Outside of `Timed`: a child takes as long as its own limits allow.
+            tools = Joined(tools, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
-        specs = (*own.specs(), *(gate.specs() if gate else ()))
+        specs = (*tools.specs(), *(gate.specs() if gate else ()))
         terms = self.terms if wanted.depth == 0 else Terms()
         return AgentRuntime(
             definition,
             model=parent.model,
-            tools=own,
+            tools=tools,
             limits=self.limits,
             gate=gate,
             hired=Hired(
@@ -298,13 +293,13 @@ class Hiring:
                 owed=None if gate is None else terms.as_json(gate.finish, self.place.roots),
                 model_settings=parent.model_settings,
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
-                notes=(*notes, *given.steps([spec.name for spec in specs if not spec.deferred])),
-                missing=given.missing,
+                notes=(*notes, *provided.steps([spec.name for spec in specs if not spec.deferred])),
+                missing=provided.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
-                environment=self._environment(share, WORKTREE if isolated else ""),
+                environment=self._environment(share, IN_A_WORKTREE if isolated else ""),
                 roots=self.place.roots,
-                verifier=self._verifier(definition, parent, wanted.depth),
+                verifier=self._verifier(definition, lender, wanted.depth),
                 permits=permits,
                 isolation=isolated,
                 egress=egress,
@@ -330,7 +325,7 @@ class Hiring:
             return None
         if self.place.worktrees is None:
             raise CannotHire(
-                f"{definition.name} works in a git worktree of its own, and there is none to be had: that needs a "
+                f"{definition.name} works in a git worktree of its own, and none can be made here: that needs a "
                 "workspace which is a git repository, and a drone that has git and bubblewrap."
             )
         return self.place.worktrees.below(definition.name, parent.tools, parent.isolated)
@@ -387,6 +382,12 @@ class Hiring:
         names = self.definitions.spawns(definition.name)
         allowed = [name for name in names if parent.spawns is None or name in parent.spawns]
         return {name: self.definitions.known.description(name) for name in allowed if name in known}
+
+
+def _passed(definition: AgentDefinition, provided: Provision, lender: ToolSet) -> ToolSet:
+    """The tools that an agent's children may get: its own, and those that its file passes on, perhaps to write."""
+    reads = provided.only_reading and SHELL_WRITE not in definition.passes_on
+    return Only(OnlyReading(lender) if reads else lender, (*provided.names, *passed_on(lender.specs(), definition)))
 
 
 def _artifact_tools(definition: AgentDefinition) -> tuple[str, ...]:

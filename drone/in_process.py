@@ -202,13 +202,13 @@ class InProcessRunner:
         The fork's can only be fewer than the definition's. Raises `CannotHire` and `UnknownToolName` for one that
         cannot be given.
         """
-        given = provision(specs, definition, shell_writes=self._checkpoints is not None)
+        provided = provision(specs, definition, shell_writes=self._checkpoints is not None)
         if fork.tools is None:
-            for name in given.missing:
+            for name in provided.missing:
                 self._refuse_if_never(name, definition)
             return definition.tools
-        held = [only_reading(spec) if given.only_reading else spec for spec in specs]
-        allowed = [spec for spec in held if spec.name in given.names]
+        held = [only_reading(spec) if provided.only_reading else spec for spec in specs]
+        allowed = [spec for spec in held if spec.name in provided.names]
         for name in fork.tools:
             if not (exists := selects_any(specs, name)) or not _selects_of(allowed, name, specs):
                 self._refuse_if_never(name, definition)

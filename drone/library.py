@@ -114,21 +114,21 @@ def _chosen(definition: AgentDefinition, given: ToolSet) -> tuple[ToolSet, tuple
     return Only(usable, provided.names), provided.steps(provided.names)
 
 
-def _model(definition: AgentDefinition, given: Model | ModelSource | Mapping[str, Model]) -> Model:
+def _model(definition: AgentDefinition, models: Model | ModelSource | Mapping[str, Model]) -> Model:
     """The model that the definition names. Raises ValueError, TypeError, `UnknownModel`."""
-    if isinstance(given, Mapping):
-        given = NamedModels(given)
-    if hasattr(given, "ask"):
-        model = cast(Model, given)
+    if isinstance(models, Mapping):
+        models = NamedModels(models)
+    if hasattr(models, "ask"):
+        model = cast(Model, models)
         if definition.model in (INHERIT, model.name):
             return model
         raise ValueError(
             f"{definition.name} names the model {definition.model}, and is given {model.name}: give models by name "
             "(drone.Models, or a mapping), or let the definition inherit."
         )
-    if not hasattr(given, "get"):
-        raise TypeError(f"model= is a model, or models by name (drone.Models, or a mapping); {given!r} is neither")
-    return given.default if definition.model == INHERIT else given.get(definition.model)
+    if not hasattr(models, "get"):
+        raise TypeError(f"model= is a model, or models by name (drone.Models, or a mapping); {models!r} is neither")
+    return models.default if definition.model == INHERIT else models.get(definition.model)
 
 
 def _verifier(definition: AgentDefinition, model: Model, limits: Limits) -> Verifier | None:

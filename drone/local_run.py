@@ -170,16 +170,16 @@ def list_here(settings: Settings, as_json: bool) -> bool:
 
 async def check_here(settings: Settings, names: Iterable[str], *, as_json: bool) -> bool:
     """Check these models, or all where none is named, and print the results. Answers whether all of them work."""
-    found: list[ModelCheck] = []
+    checks: list[ModelCheck] = []
 
     async def tell(row: ModelCheck) -> None:
-        found.append(row)
+        checks.append(row)
 
     crew = Crew.from_settings(settings)
     try:
         await crew.check_models(names, tell)
     finally:
         await crew.close()
-    rows = sorted(found, key=lambda one: one.name)
+    rows = sorted(checks, key=lambda check: check.name)
     print_json({"items": rows}) if as_json else print_checks(rows)
-    return all(one.problem is None for one in rows)
+    return all(check.problem is None for check in rows)

@@ -268,14 +268,14 @@ class Settings(SharedSettings):
     @classmethod
     def in_files(cls, files: Configuration) -> Mapping[str, Any]:
         """The tables for drones, and the shared settings in [mcc]. Raises `BadSettings`."""
-        own = files.table("drone")
-        for name in NOT_IN_THE_ENVIRONMENT & own.keys():
+        table = files.table("drone")
+        for name in NOT_IN_THE_ENVIRONMENT & table.keys():
             raise BadSettings(
                 f"{files.own}: {name} does not belong under [drone]; models, defaults and roles are tables of their "
                 "own, and keys stay out of files: name an environment variable with api_key_env"
             )
         shared = {name: value for name, value in files.table("mcc").items() if name in SharedSettings.model_fields}
-        return {**shared, **own, **cls.whole_tables(files)}
+        return {**shared, **table, **cls.whole_tables(files)}
 
     def key(self, name: str) -> str | None:
         """The secret named `name`, given to this object or else in the environment; None when there is none."""
@@ -294,11 +294,11 @@ class Settings(SharedSettings):
         """The proxy for calls of the model; empty = no proxy, None = its table does not say."""
         if config.proxy != FROM_ENVIRONMENT:
             return config.proxy
-        parts, there = urlsplit(base_url), getproxies_environment()
+        parts, proxies = urlsplit(base_url), getproxies_environment()
         if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc):
             return ""
         # By http a proxy reads the key. That it may is said by an address in the table, never by the environment.
-        return there.get("https") or there.get("all") if parts.scheme == "https" else None
+        return proxies.get("https") or proxies.get("all") if parts.scheme == "https" else None
 
     @property
     def redactor(self) -> Redactor:

@@ -80,7 +80,9 @@ class Run:
             except ModelError as error:
                 kept = await self._best_submission(loop, self._state.judged.revisions > 0)
                 report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
+            # The last entry follows those of the run's controls, which may still be on their way.
             await self._turn.router.settled()
+            # The end of the root joins the transaction that ends the order (docs/decisions/08).
             if self._task.parent_id is None:
                 self._journal.defer(self._origin, *_ending(report))
             else:
@@ -141,8 +143,10 @@ class Run:
                     await self._turn.router.arrived(self._task.record_id)
                     return await loop.until_done()
         except TimeoutError as error:
+            # A time limit of something inside, which is no end of this clock.
             if not scope.expired():
                 raise
+            # A cancel, too, ends the rounds by letting this clock expire.
             agent_control.check()
             raise LimitReached("wall_seconds", allowance.share.wall_seconds) from error
 

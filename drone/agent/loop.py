@@ -170,6 +170,7 @@ class Loop:
         checked = self._state.judged.checked
         if checked is None:
             await self._write()
+            # The work is committed by now, since judging it may take long (docs/decisions/08).
             await self._write(await self._verifying.verdict(candidate))
             return None
         if checked.passed is False:
@@ -207,11 +208,13 @@ class Loop:
         except ModelError as error:
             self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
             if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
+                # The one reply that was left has failed: what ends the run is its limit.
                 if (landing := state.spending.landing) is not None:
                     raise LimitReached(landing.limit, landing.allowed) from error
                 raise
             refusal = error
         except asyncio.CancelledError:
+            # Deferred, because a cancelled task must not wait for a commit.
             self._turn.journal.defer(
                 self._state.origin, *self._lost_call(call, "The model was stopped before its reply was whole.")
             )
@@ -244,6 +247,7 @@ class Loop:
     async def _ready_to_ask(self) -> Reservation:
         """Wait out pauses, reserve, read mail; repeat until no pause and no mail came in between."""
         while True:
+            # Committed before a wait that may be long: until it ends, nobody would see the last result.
             if (
                 self._agent_control.paused
                 or self.allowance.must_wait

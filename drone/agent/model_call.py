@@ -79,24 +79,24 @@ class Context:
             return
         takes = f"{self._model.name} takes in{'' if window is None else f' ({window:,} tokens)'}"
         raise ModelError(
-            f"What the agent was told at the beginning, and said itself, is more than {takes}, and no tool result is "
-            f"left to shorten: take a model with a larger context, or a shorter task. {overflow}",
+            f"What the agent was told at the beginning, and has said itself, is more than {takes}, and no tool result "
+            f"is left to shorten: choose a model with a larger context, or a shorter task. {overflow}",
             status=overflow.status,
         ) from overflow
 
     async def _clip(self, window: int | None, *, refused: bool) -> bool:
         """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
         transcript, tokens = self._state.conversation.transcript, self._state.tokens_of_question()
-        found = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
-        clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
+        to_shorten = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
+        clipped = [(result, await self._clipped(result, kept)) for result, kept in to_shorten]
         if not clipped:
             return False
-        cut = sum(len(result.content) + picture_characters(result.pictures) - one.kept for result, one in clipped)
+        cut = sum(len(result.content) + picture_characters(result.pictures) - clip.kept for result, clip in clipped)
         size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
         results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
         fact = TranscriptCompacted(
             summary=f"The conversation did not fit into {size}: {results} shortened, by {cut:,} characters.",
-            clipped=tuple(one for _, one in clipped),
+            clipped=tuple(clip for _, clip in clipped),
             window_tokens=window,
             tokens_before=tokens,
             tokens_after=max(0, tokens - cut // CHARACTERS_PER_TOKEN),
@@ -180,6 +180,7 @@ class ModelCall:
 
     async def _again(self, why: Fact) -> None:
         self.attempt += 1
+        # Viewers begin the text of each attempt anew.
         self._offsets.clear()
         await self.begin(why)
 
@@ -225,6 +226,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     """Commit the start of the call, then ask the model; returns the reply's entry. Raises `ModelError`,
     `JournalError`."""
     await call.begin()
+    # Right before the effect: the commit may have taken longer than the lease lasts.
     await call.go_ahead()
     asked = await call.with_pictures(question())
     asked_at = time.monotonic()

@@ -169,6 +169,7 @@ def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
         return ToolSpec(name, description, parameters, group=str(kept.get("group", "")))
     if (live.description, to_json(live.parameters)) == (description, to_json(parameters)):
         return live
+    # Without the cached bytes, which are those of today's description.
     return replace(live, description=description, parameters=parameters, encoded={})
 
 
@@ -253,9 +254,9 @@ class AgentParts:
         self.limits = limits or Limits()
         self.gate = gate
         self.hired = hired = hired or _UNHIRED
-        there = (*self.tools.specs(), *(gate.specs() if gate else ()))
-        self.specs = tuple(spec for spec in there if not spec.deferred)
-        _refuse_duplicates([spec.name for spec in there])
+        specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
+        self.specs = tuple(spec for spec in specs if not spec.deferred)
+        _refuse_duplicates([spec.name for spec in specs])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
@@ -285,7 +286,7 @@ class AgentParts:
         return _digest_of(self.definition)
 
     def started(self, task: Task, turn_limits: Limits, setup_digest: str) -> AgentStarted:
-        own = self.definition.limits
+        requested = self.definition.limits
         return AgentStarted(
             title=task.title or title_of(task.prompt),
             node=task.node,
@@ -300,7 +301,8 @@ class AgentParts:
             finish_tools=tuple(spec.name for spec in self.gate.specs()) if self.gate else (),
             tools_requested=self.hired.tools_requested,
             limits=LimitChoice(
-                requested=own, effective=Share.of(turn_limits, own, task.depth).within(task.seconds).as_limits()
+                requested=requested,
+                effective=Share.of(turn_limits, requested, task.depth).within(task.seconds).as_limits(),
             ),
             definition_digest=self.definition_digest,
             definition_origin=self.hired.origin,

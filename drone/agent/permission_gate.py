@@ -83,6 +83,7 @@ class PermissionGate:
         """
         before, ruling, people = self._requests_for(call), self._ruled(spec, call.arguments), self._turn.inbox.people
         if ruling.word == "ask" and not before:
+            # Grants are read from the database, so only for a call that would have to wait for a person.
             ruling = self._ruled(spec, call.arguments, await people.grants())
         if ruling.word == "deny":
             return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ADVICE}")
@@ -128,7 +129,9 @@ class PermissionGate:
         if before and before[-1].fact.digest == would.digest:
             return before[-1].fact
         if len(before) >= MAX_REQUESTS:
-            return denied(f"{spec.name} was not run: whenever it was approved, it would have done something else.")
+            return denied(
+                f"{spec.name} was not run: each time it was approved, it would have done something else by then."
+            )
         asked = ApprovalRequested(
             approval_id=derived_id(call.call_id, "approval", len(before) + 1),
             call_id=call.call_id,
@@ -232,8 +235,8 @@ def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
         if then != now
     ]
     if before.preview != asked.preview:
-        differences.append(f"what it would do is another: {_first_difference(before.preview, asked.preview)}")
-    return "; ".join(differences) or "the tool, or its workspace, is another than it was then"
+        differences.append(f"what it would do has changed: {_first_difference(before.preview, asked.preview)}")
+    return "; ".join(differences) or "the tool or its workspace has changed since"
 
 
 def _first_difference(before: ShownPreview | None, asked: ShownPreview | None) -> str:

@@ -14,7 +14,7 @@ from drone.agent.permission_gate import Approval, Decision, PermissionGate
 from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
 from drone.agent.ports.messages import Message, ToolSpec
 from drone.agent.ports.receipts import CallReceipt, reading, recalled
-from drone.agent.ports.report import describe_tool_error, not_an_object
+from drone.agent.ports.report import describe_tool_error_or_raise, not_an_object
 from drone.agent.ports.transcript import VALIDATE
 from drone.agent.spending.allowance import Allowance
 from drone.agent.state.record import RecordState
@@ -100,16 +100,16 @@ class ToolCalls:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that may be called now. They can differ between rounds: tool sets change, people remove tools."""
-        there = (*self._tools.specs(), *self._finish_specs)
+        offered = (*self._tools.specs(), *self._finish_specs)
         if self._setup is not None:
-            there = self._setup.current_specs(there)
+            offered = self._setup.current_specs(offered)
         if self._state.spending.landing is not None:
-            there = tuple(filter(self._submits, there))
-        self._specs = {spec.name: spec for spec in there}
+            offered = tuple(filter(self._submits, offered))
+        self._specs = {spec.name: spec for spec in offered}
         # Found tools come last, in the order they were found, so that the provider's cached prefix stays valid.
-        found = (self._specs[name] for name in self._state.conversation.found if name in self._specs)
-        there = (*(spec for spec in there if not spec.deferred), *(spec for spec in found if spec.deferred))
-        return tuple(filter(self.is_available, there)) if self._agent_control.has_removed_tools else there
+        searched = (self._specs[name] for name in self._state.conversation.found if name in self._specs)
+        offered = (*(spec for spec in offered if not spec.deferred), *(spec for spec in searched if spec.deferred))
+        return tuple(filter(self.is_available, offered)) if self._agent_control.has_removed_tools else offered
 
     def _submits(self, spec: ToolSpec) -> bool:
         """Whether the tool submits a result: all that an agent may do with its last reply."""
@@ -172,6 +172,7 @@ class ToolCalls:
 
     async def _side_by_side(self, calls: list[ToolCall], begun: Collection[str]) -> None:
         width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
+        # Most replies have one call, which needs neither a task of its own nor an order.
         if len(calls) == 1:
             self._end(*await self._run_when_allowed(calls[0], begun, width))
             return
@@ -185,6 +186,7 @@ class ToolCalls:
                 ended = await self._run_when_allowed(call, begun, width, crowded=crowded)
             going -= 1
             self._end(*ended)
+            # Each result is committed as it arrives; the last joins the next write (docs/decisions/08).
             if going:
                 await self._turn.journal.write(self._state.origin)
 
@@ -218,11 +220,13 @@ class ToolCalls:
         began = time.monotonic()
         passed: Decision = self._refused(call)
         while not isinstance(passed, Output):
+            # Each time: while the call waited for a person, its tool may have been removed.
             passed = self._removed(self._specs[call.name]) or await self._decide(call)
             if isinstance(passed, Output):
                 break
             async with width:
                 await self._may_begin(call, ())
+                # What the call would do may have changed while it waited for a slot: then a person decides once more.
                 if passed is None or await self._still_approved(passed, call):
                     approval_id = passed.approval_id if passed is not None else None
                     taken = start.model_copy(update={"approval_id": approval_id})
@@ -236,15 +240,16 @@ class ToolCalls:
         try:
             return await self._gate.decide(self._as_call(call), spec)
         except BaseException as error:
-            said = describe_tool_error(error)
-            return refusal(f"{call.name} was not run: whether it may could not be found out: {said}", Outcome.DENIED)
+            said = describe_tool_error_or_raise(error)
+            return refusal(f"{call.name} was not run: its permission could not be checked: {said}", Outcome.DENIED)
 
     async def _still_approved(self, approval: Approval, call: ToolCall) -> bool:
         """Whether the approval still covers the call, checked right before it starts."""
         try:
             return await self._gate.still_covers(approval, self._as_call(call), self._specs[call.name])
         except BaseException as error:
-            describe_tool_error(error)
+            # For what it raises: errors of the run itself. After any other, the approval covers nothing any more.
+            describe_tool_error_or_raise(error)
             return False
 
     def _as_call(self, call: ToolCall) -> StartedCall:
@@ -281,8 +286,10 @@ class ToolCalls:
             output = self._reads[call.call_id].telling(refused or await self._run(call))
             await self._close_abandoned()
         except BaseException as error:
-            # `describe_tool_error` re-raises what concerns the run itself (cancellation, journal), not the tool.
-            output = Output(f"The tool {call.name[:NAME]} broke: {describe_tool_error(error)}", True, Outcome.ERROR)
+            # What concerns the run itself (cancellation, journal) is raised again here: it says nothing of the tool.
+            output = Output(
+                f"The tool {call.name[:NAME]} broke: {describe_tool_error_or_raise(error)}", True, Outcome.ERROR
+            )
             await self._close_abandoned()
         return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
@@ -316,7 +323,7 @@ class ToolCalls:
             )
         except Exception as error:
             # The call has had its effect: that its whole text cannot be kept takes only the text away.
-            why = describe_tool_error(error)
+            why = describe_tool_error_or_raise(error)
             self._turn.hold_up(why)
             return replace(output, content=not_kept(output.content, room, why))
         return output if artifact is None else replace(output, content=content, artifact=artifact)
@@ -383,4 +390,4 @@ class ToolCalls:
         )
 
 
-_READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."
+_READ_FIRST = "Not checked yet: somebody wrote to you in the meantime. Read that, then hand your result in again."

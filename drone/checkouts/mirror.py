@@ -124,6 +124,7 @@ class Mirrors:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove_remains(self.directory / name)
+            # The time of the lock file stands for the last fetch; a sweep reads it.
             os.utime(fd)
         except BlockingIOError:
             os.close(fd)
@@ -148,7 +149,7 @@ class Mirrors:
         Raises `CannotFetch`.
         """
         if token is not None and any(mark in token for mark in _FORBIDDEN):
-            raise CannotFetch(f"The token for {address.text} is of several lines; give it as it is.")
+            raise CannotFetch(f"The token for {address.text} has several lines; give it as it is.")
         await self.git(mirror, "init", "--quiet", "--bare", "--template=", _MIRROR)
         listed = await self._remote_git(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
         refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
@@ -214,13 +215,14 @@ class Mirrors:
     async def _remote_git(self, address: GitAddress, token: str | None, mirror: Workspace, *arguments: str) -> str:
         """Run git in the mirror with a network that reaches the address, and with the token. Raises `CannotFetch`."""
         network = self.open([str(address.endpoint)])
-        given: Network = network
+        reachable: Network = network
         if token:
-            given = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
+            reachable = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
         helper = ("-c", f"credential.helper={_HELPER}") if token else ()
+        # A redirect would carry the token to a host that nobody has allowed.
         settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)
         try:
-            return await self.git(mirror, *settings, *arguments, network=given)
+            return await self.git(mirror, *settings, *arguments, network=reachable)
         except CannotFetch as error:
             denied = f" ({', '.join(network.denied)} is not reached)" if network.denied else ""
             kind = NotNow if isinstance(error, NotNow) and not denied else CannotFetch
@@ -271,7 +273,7 @@ def _checked(arguments: Sequence[str], ended: EndedProgram) -> str:
     temporary."""
     if not ended.status and not ended.timed_out:
         return ended.stdout.head.decode("utf-8", "replace")
-    name = next((one for one in arguments if not one.startswith("-") and "=" not in one), "")
+    name = next((argument for argument in arguments if not argument.startswith("-") and "=" not in argument), "")
     if ended.timed_out:
         raise NotNow(f"git {name} failed: it took too long")
     lines = strip_controls(ended.stderr.head.decode("utf-8", "replace")).splitlines()

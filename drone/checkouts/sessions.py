@@ -63,11 +63,11 @@ class Checkouts:
         """The checkout of this session, made if it does not exist. Raises `CannotFetch`, `PathError`, OSError."""
         address = git_address(workspace)
         place = self.directory / SESSIONS / self.name(address, session_id)
-        there = await threads.tool(_read_page, place)
-        if there is None:
-            there = await self._make(address, ref, session_id, place, threads)
-        if ref is not None and there.ref != ref:
-            held = there.ref or "where the other side begins"
+        page = await threads.tool(_read_page, place)
+        if page is None:
+            page = await self._make(address, ref, session_id, place, threads)
+        if ref is not None and page.ref != ref:
+            held = page.ref or "the default branch"
             raise CannotFetch(f"This session works on {held} of {address.text}; name {ref} in a session of its own.")
         return await threads.tool(self.workspace, place / address.name)
 
@@ -144,6 +144,7 @@ class Checkouts:
             try:
                 return (await self.mirrors.git(mirror, *arguments)).strip()
             except NotNow:
+                # The mirror could not be asked, which says nothing of the name.
                 raise
             except CannotFetch:
                 continue
@@ -173,5 +174,6 @@ def _write_page(place: Path, made: Checkout) -> None:
     with open(draft, "wb", opener=private_opener) as page:
         page.write(to_json(made))
         page.flush()
+        # The page says that the checkout is whole, so it must not survive a crash as an empty file.
         os.fsync(page.fileno())
     draft.replace(place / PAGE)

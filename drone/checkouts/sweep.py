@@ -49,20 +49,22 @@ class Sweep:
     async def run(self, threads: OwnThreads) -> KeptCheckouts:
         """Sweep; answers the checkouts that should have been deleted but hold unsaved work. Raises OSError,
         `StoreUnavailable`."""
-        found = sorted(await threads.tool(lambda: list(self._found())), key=lambda one: one.used)
+        checkouts = sorted(await threads.tool(lambda: list(self._found())), key=lambda at: at.used)
         mirrors = await threads.tool(lambda: _size(self.checkouts.mirrors.directory))
-        total, kept, left = mirrors + sum(one.size for one in found), list[KeptCheckout](), list[FoundCheckout]()
-        for one in found:
-            if one.used >= self.before and total <= self.most_bytes:
-                left.append(one)
+        kept, left = list[KeptCheckout](), list[FoundCheckout]()
+        total = mirrors + sum(checkout.size for checkout in checkouts)
+        for checkout in checkouts:
+            if checkout.used >= self.before and total <= self.most_bytes:
+                left.append(checkout)
                 continue
-            why = await self._delete(one, threads)
+            why = await self._delete(checkout, threads)
             if why is None:
-                total -= one.size
+                total -= checkout.size
                 continue
-            left.append(one)
-            if why and one.page is not None:
-                kept.append(KeptCheckout(place=str(one.place), address=one.page.address, why=why, bytes_=one.size))
+            left.append(checkout)
+            if why and checkout.page is not None:
+                place, address = str(checkout.place), checkout.page.address
+                kept.append(KeptCheckout(place=place, address=address, why=why, bytes_=checkout.size))
         await threads.tool(self._drop_mirrors, left, total)
         report = KeptCheckouts(kept=tuple(kept))
         await threads.tool(self._write_report, report)
@@ -106,17 +108,19 @@ class Sweep:
                 "--not",
                 "--remotes=origin",
             )
-            own = (await git.output(*arguments)).head.decode().split()
-            if len(own) > MOST_COMMITS or (own and not await self.checkouts.pushed(page.address, own, threads)):
-                return f"{len(own)} commit{'s' if len(own) > 1 else ''} that {page.address} has not"
+            commits = (await git.output(*arguments)).head.decode().split()
+            if len(commits) > MOST_COMMITS or (
+                commits and not await self.checkouts.pushed(page.address, commits, threads)
+            ):
+                return f"{len(commits)} commit{'s' if len(commits) > 1 else ''} that {page.address} does not have"
         except (ToolFailed, PathError, CannotFetch, OSError) as problem:
-            return f"what is in it cannot be report: {problem}"
+            return f"what is in it cannot be seen: {problem}"
         return ""
 
     def _drop_mirrors(self, left: list[FoundCheckout], total: float) -> None:
         """Delete mirrors that no checkout uses and that are old or take too much space. Blocks."""
         mirrors = self.checkouts.mirrors
-        used = {mirrors.name(git_address(one.page.address)) for one in left if one.page is not None}
+        used = {mirrors.name(git_address(checkout.page.address)) for checkout in left if checkout.page is not None}
         for lock in mirrors.directory.glob(f"*{LOCK}") if mirrors.directory.is_dir() else ():
             name = lock.name.removesuffix(LOCK)
             if name in used or (lock.stat().st_mtime >= self.before and total <= self.most_bytes):
@@ -150,6 +154,7 @@ def _empty(one: FoundCheckout) -> None:
     if one.page is None and not os.listdir(one.place):
         one.place.rmdir()
         return
+    # Renamed first: a process killed while it deletes leaves nothing that looks like a checkout.
     gone = one.place.with_name(f"{one.place.name}.gone")
     delete_tree(gone)
     one.place.rename(gone)

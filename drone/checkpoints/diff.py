@@ -94,10 +94,10 @@ def judged_diff(before: bytes | None, after: bytes | None, path: str) -> FileDif
         return FileDiff(f"Binary files {old_name} and {new_name} differ\n(sha256 {digests})\n", 0, 0)
     crlf = old.ends_as_crlf and new.ends_as_crlf and "\r" in old.text + new.text
     if crlf:
-        old, new = (replace(one, text=one.text.replace("\r\n", "\n")) for one in (old, new))
+        old, new = (replace(side, text=side.text.replace("\r\n", "\n")) for side in (old, new))
     for at, file in enumerate((old, new)):
         # After a tab, where every reader of diffs expects the name to be over.
-        if forms := [one for one in (file.form, CRLF if crlf else "") if one]:
+        if forms := [form for form in (file.form, CRLF if crlf else "") if form]:
             names[at] += f"\t({', '.join(forms)})"
     return _text_diff(old, new, _names(names, before, after))
 
@@ -168,8 +168,8 @@ def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[DiffBlock]:
     if inner is None:
         yield DiffBlock(first, last_old, first, last_new)
         return
-    for one in inner:
-        yield DiffBlock(one.old + first, one.old_end + first, one.new + first, one.new_end + first)
+    for block in inner:
+        yield DiffBlock(block.old + first, block.old_end + first, block.new + first, block.new_end + first)
 
 
 def _shortest(old: Sequence[object], new: Sequence[object]) -> list[DiffBlock] | None:
@@ -204,7 +204,7 @@ def _is_insertion(furthest: dict[int, int], diagonal: int, changes: int) -> bool
 
 def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[DiffBlock]:
     """The blocks of the edit script that ends at (x, y), from the furthest points after each change."""
-    found: list[DiffBlock] = []
+    blocks: list[DiffBlock] = []
     for changes in range(len(trace) - 1, 0, -1):
         furthest, diagonal = trace[changes], x - y
         down = _is_insertion(furthest, diagonal, changes)
@@ -212,21 +212,21 @@ def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[DiffBlock]:
         from_x = furthest[before]
         from_y = from_x - before
         end_x, end_y = (from_x, from_y + 1) if down else (from_x + 1, from_y)
-        if found and (found[-1].old, found[-1].new) == (end_x, end_y):
-            found[-1] = DiffBlock(from_x, found[-1].old_end, from_y, found[-1].new_end)
+        if blocks and (blocks[-1].old, blocks[-1].new) == (end_x, end_y):
+            blocks[-1] = DiffBlock(from_x, blocks[-1].old_end, from_y, blocks[-1].new_end)
         else:
-            found.append(DiffBlock(from_x, end_x, from_y, end_y))
+            blocks.append(DiffBlock(from_x, end_x, from_y, end_y))
         x, y = from_x, from_y
-    return found[::-1]
+    return blocks[::-1]
 
 
 def _hunks(old: Sequence[str], new: Sequence[str], found: Sequence[DiffBlock]) -> Iterator[str]:
     group: list[DiffBlock] = []
-    for one in found:
-        if group and one.old - group[-1].old_end > 2 * CONTEXT:
+    for block in found:
+        if group and block.old - group[-1].old_end > 2 * CONTEXT:
             yield _hunk(old, new, group)
             group = []
-        group.append(one)
+        group.append(block)
     if group:
         yield _hunk(old, new, group)
 
@@ -236,11 +236,11 @@ def _hunk(old: Sequence[str], new: Sequence[str], group: Sequence[DiffBlock]) ->
     new_start, new_end = group[0].new - (group[0].old - start), group[-1].new_end + (end - group[-1].old_end)
     lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n"]
     at = start
-    for one in group:
-        lines += [_line(" ", line) for line in old[at : one.old]]
-        lines += [_line("-", line) for line in old[one.old : one.old_end]]
-        lines += [_line("+", line) for line in new[one.new : one.new_end]]
-        at = one.old_end
+    for block in group:
+        lines += [_line(" ", line) for line in old[at : block.old]]
+        lines += [_line("-", line) for line in old[block.old : block.old_end]]
+        lines += [_line("+", line) for line in new[block.new : block.new_end]]
+        at = block.old_end
     lines += [_line(" ", line) for line in old[at:end]]
     return "".join(lines)
 

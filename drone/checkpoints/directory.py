@@ -70,7 +70,7 @@ class CheckpointDirectory:
     ) -> OrderOutcome:
         """The outcome with a summary of the order's changes to its workspace. Raises `JournalError`."""
         try:
-            found = await threads.claim(self._summary, order, workspace)
+            summary = await threads.claim(self._summary, order, workspace)
         except WorkspaceGone:
             detail = (
                 f"Its workspace, {workspace.root}, was deleted while it worked: if it changed anything, that is lost."
@@ -79,11 +79,11 @@ class CheckpointDirectory:
         except (StoreBroken, OSError, ScanStopped, NoThread) as problem:
             detail = f"What it changed in its workspace cannot be told: {problem}"
             return outcome.model_copy(update={"detail": outcome.detail or detail})
-        if found is None:
+        if summary is None:
             return outcome
-        diff = await journal.keep(found.diff) if found.diff else None
+        diff = await journal.keep(summary.diff) if summary.diff else None
         where = str(workspace.root)
-        changes = Changes(workspace=where, files=found.files, diff=diff, checkpoints=found.checkpoints)
+        changes = Changes(workspace=where, files=summary.files, diff=diff, checkpoints=summary.checkpoints)
         return outcome.model_copy(update={"changes": changes})
 
     def _summary(self, order: WorkOrder, workspace: Workspace) -> Summary | None:

@@ -34,15 +34,17 @@ class _Tree:
 
     def guarded(self, directory: bytes) -> _Leaves:
         """What nothing changes in a git directory: configuration, hooks and their like."""
-        found: dict[bytes, tuple[str, bytes]] = {}
+        guarded_leaves: dict[bytes, tuple[str, bytes]] = {}
         for name in self.names(directory):
             path = _below(directory, name)
             if not is_guarded(os.fsdecode(name)) or (node := at(self.trees, self.root, path)) is None:
                 continue
             below = entries(self.trees, node.digest) if node.kind == "directory" else ()
             leaves = {path: node, **{path + b"/" + inner: leaf for inner, leaf in below}}
-            found |= {leaf: (one.kind, one.digest) for leaf, one in leaves.items() if one.kind != "directory"}
-        return found
+            guarded_leaves |= {
+                leaf: (entry.kind, entry.digest) for leaf, entry in leaves.items() if entry.kind != "directory"
+            }
+        return guarded_leaves
 
 
 @dataclass(slots=True)
@@ -71,7 +73,7 @@ def unsafe_targets(trees: Trees, targets: Targets, now: bytes, states: Sequence[
     where it then has the configuration and hooks that it had as a git directory in one of `states`, the whole trees
     before the calls that are reverted: several orders may each have done a part that git does not mind.
     """
-    trees, found = cached(trees), set[bytes]()
+    trees, unsafe = cached(trees), set[bytes]()
     here = _Tree(trees, now)
     known = [_Tree(trees, state) for state in islice(dict.fromkeys(states), MOST_STATES)]
     for directory in _restored(targets):
@@ -87,19 +89,19 @@ def unsafe_targets(trees: Trees, targets: Targets, now: bytes, states: Sequence[
         is_new = not _is_git(directory.path, names)
         for path, (name, node) in directory.targets.items():
             if node is not None and (is_guarded(os.fsdecode(name)) or (is_new and name not in names)):
-                found.add(path)
-    return frozenset(found)
+                unsafe.add(path)
+    return frozenset(unsafe)
 
 
 def _restored(targets: Targets) -> Iterator[_Restored]:
-    found: dict[bytes, _Restored] = {}
+    restored: dict[bytes, _Restored] = {}
     for path, node in targets.items():
         parts = path.split(b"/")
         for number, name in enumerate(parts):
             if is_guarded(os.fsdecode(name)) or is_mark(os.fsdecode(name)):
                 above = b"/".join(parts[:number])
-                found.setdefault(above, _Restored(above)).targets[path] = name, node
-    yield from found.values()
+                restored.setdefault(above, _Restored(above)).targets[path] = name, node
+    yield from restored.values()
 
 
 def _below(directory: bytes, name: bytes) -> bytes:

@@ -95,6 +95,7 @@ class OrderCheckpoints:
         answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoints = store.checkpoints(self.order_id)
+            # A checkpoint without an end counts as one of a call that was cut off, unless its call is among these.
             self._running.add(call_id)
             # The directories above count too: a call may create them for the files that it writes.
             wanted = None if paths is None else tuple(dict.fromkeys((*paths, *sorted(parents(paths)))))
@@ -103,13 +104,13 @@ class OrderCheckpoints:
             scan = self._scan(store, stop)
             self._close_lost(checkpoints, store, scan)
             base = self._base(store.checkpoints(self.order_id))
-            whole = wanted is None or base is None
+            everything = wanted is None or base is None
             root = scan.whole(base or EMPTY) if wanted is None or base is None else scan.only(base, wanted)
             store.begin(Checkpoint(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
             begun = _of(store.checkpoints(self.order_id), call_id)
             assert begun is not None
-            return BegunCheckpoint(begun, whole, scan.report)
+            return BegunCheckpoint(begun, everything, scan.report)
 
     def close(self, call_id: str, stop: Event) -> CallChanges:
         """Close the checkpoint of a call that is over, and answer what the call changed; nothing for a call that never
@@ -122,10 +123,11 @@ class OrderCheckpoints:
             after = _after(checkpoint, scan)
             store.close_call(checkpoint.id, after)
             self._running.discard(call_id)
+            # A tree in which only these paths are new lacks what other calls have changed meanwhile.
             self._last = after if checkpoint.paths is None else self._last
             changed = list(differences(store.tree, checkpoint.before, after))
-            lost = (one.path for one in changed if one.before is not None and one.before.kind == "left_out")
-            paths = tuple(os.fsdecode(one.path) for one in changed)
+            lost = (each.path for each in changed if each.before is not None and each.before.kind == "left_out")
+            paths = tuple(os.fsdecode(each.path) for each in changed)
             return CallChanges(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
 
     def _scan(self, store: CheckpointStore, stop: Event) -> Scan:

@@ -42,25 +42,29 @@ def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *
     """
     trees, targets = cached(trees), dict[bytes, TreeEntry | None]()
     others, lost = list[bytes](), list[bytes]()
-    for path, one in wanted.items():
-        there = at(trees, now, path)
-        if (there is None and one.before is None) or (there is not None and there.is_like(one.before)):
+    for path, entry in wanted.items():
+        present = at(trees, now, path)
+        if (present is None and entry.before is None) or (present is not None and present.is_like(entry.before)):
             continue
-        if (one.before is None or there is not None) and _is_object(path, wanted):
+        if (entry.before is None or present is not None) and _is_object(path, wanted):
             continue
-        if one.before is not None and one.before.kind == "left_out":
+        if entry.before is not None and entry.before.kind == "left_out":
             lost.append(path)
             continue
-        foreign = _foreign(there, one.after) and not _is_index(path)
-        below = list(_below(trees, path, there, wanted)) if one.before is None or one.before.kind != "directory" else []
-        needs_room = one.before is not None and one.before.kind != "directory"
+        foreign = _foreign(present, entry.after) and not _is_index(path)
+        below = (
+            list(_below(trees, path, present, wanted))
+            if entry.before is None or entry.before.kind != "directory"
+            else []
+        )
+        needs_room = entry.before is not None and entry.before.kind != "directory"
         if foreign or (below and needs_room):
             others.append(path)
             if not overwrite:
                 continue
         if needs_room:
             targets.update((inner, None) for inner in below)
-        targets[path] = one.before
+        targets[path] = entry.before
     return RestorePlan(targets, tuple(others), tuple(lost))
 
 

@@ -89,6 +89,7 @@ class Revert:
         call = StartedCall(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
+        # Right before the effect: scanning may have taken longer than the lease lasts.
         await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)
         try:
@@ -114,17 +115,19 @@ class Revert:
     def _restore(self, source: Sequence[Checkpoint], call_id: str) -> "RevertResult":
         """Plan and restore; answers what was done. Blocks. Raises `CannotRevert` where somebody else changed a path."""
         with CheckpointStore.opened(self.checkpoints.path) as store:
-            own = next(checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id)
+            latest = next(
+                checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id
+            )
             wanted = path_changes(store.tree, source)
-            found = plan_restore(store.tree, wanted, own.before, overwrite=self.origin.overwrite)
+            plan = plan_restore(store.tree, wanted, latest.before, overwrite=self.origin.overwrite)
             states = [checkpoint.before for checkpoint in source if checkpoint.paths is None]
-            found = found.without(unsafe_targets(store.tree, found.targets, own.before, states))
-            if not self.origin.overwrite and (found.others or found.lost or found.unsafe):
-                raise CannotRevert(_refusal(found), (*found.others, *found.lost, *found.unsafe))
-            restore(self.checkpoints.workspace, store, found.targets)
+            plan = plan.without(unsafe_targets(store.tree, plan.targets, latest.before, states))
+            if not self.origin.overwrite and (plan.others or plan.lost or plan.unsafe):
+                raise CannotRevert(_refusal(plan), (*plan.others, *plan.lost, *plan.unsafe))
+            restore(self.checkpoints.workspace, store, plan.targets)
             shut = _shut(store.tree, source)
             sentence = unwatched(len(shut), [shown(os.fsdecode(path)) for path in shut[:_NAMED]])
-            return RevertResult(found, tuple(filter(None, (sentence, _not_brought_back(found)))))
+            return RevertResult(plan, tuple(filter(None, (sentence, _not_brought_back(plan)))))
 
     def _check(self, done: RestorePlan) -> None:
         """Raises `PathError` where a path is not in the wanted state afterwards. Blocks."""
@@ -184,9 +187,9 @@ def _wrong(trees: Trees, left: bytes, done: RestorePlan) -> Iterator[bytes]:
     as it may hold files of somebody else."""
     trees = cached(trees)
     for path, node in done.targets.items():
-        there = at(trees, left, path)
-        remains = there is not None and there.kind != "directory" and there.digest != SHUT
-        if remains if node is None else not node.is_like(there):
+        present = at(trees, left, path)
+        remains = present is not None and present.kind != "directory" and present.digest != SHUT
+        if remains if node is None else not node.is_like(present):
             yield path
 
 
@@ -195,7 +198,7 @@ def _refusal(found: RestorePlan) -> str:
     if found.others:
         reasons.append(f"changed since by somebody else: {_listed(found.others)}")
     if found.lost:
-        reasons.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
+        reasons.append(f"not kept, and so lost: {_listed(found.lost)}")
     if found.unsafe:
         reasons.append(f"{_UNSAFE}: {_listed(found.unsafe)}")
     over = "these are brought back as well"

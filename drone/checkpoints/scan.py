@@ -106,6 +106,7 @@ class Scan:
         self._seen: dict[bytes, tuple[bytes, bytes]] = {}
         self._settled_before = time.time_ns() - _SETTLED_NS
         room = os.statvfs(store.path.parent)
+        # Half of what is free, so that one checkpoint cannot fill the disk.
         self._room = min(MOST_BYTES, room.f_bavail * room.f_frsize // 2)
 
     def whole(self, earlier: bytes = EMPTY) -> bytes:
@@ -262,6 +263,8 @@ class Scan:
                 self._store.keep(digest, [first])
                 self._room -= size
                 break
+            # Hashed once more while it is stored: somebody may write the file, and what is kept must be what its digest
+            # says.
             again = hashlib.sha256()
             self._store.keep(digest, _pieces(fd, again))
             if again.digest() == digest:
@@ -297,10 +300,10 @@ def _hashed(fd: int) -> tuple[bytes, int, bytes | None]:
     first = os.read(fd, PIECE)
     if len(first) < PIECE and not os.read(fd, PIECE):
         return digest_of(first), len(first), first
-    whole, size = hashlib.sha256(), 0
-    for piece in _pieces(fd, whole):
+    digest, size = hashlib.sha256(), 0
+    for piece in _pieces(fd, digest):
         size += len(piece)
-    return whole.digest(), size, None
+    return digest.digest(), size, None
 
 
 def _pieces(fd: int, whole: "hashlib._Hash") -> Iterator[bytes]:

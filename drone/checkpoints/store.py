@@ -78,6 +78,7 @@ class CheckpointStore:
         """Open the store, for use inside the block. Raises `StoreBroken`."""
         try:
             make_private_directory(path.parent)
+            # Created here, because SQLite would create it with the rights that the umask leaves.
             os.close(private_opener(str(path), os.O_RDWR | os.O_CREAT))
         except OSError as error:
             raise StoreBroken(_UNUSABLE.format(error)) from error
@@ -91,6 +92,7 @@ class CheckpointStore:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """A transaction: all writes inside are committed together, or none when the block raises."""
+        # With the lock for writing: a transaction that only asks for it at its first write can fail there.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

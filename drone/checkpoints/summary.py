@@ -37,17 +37,17 @@ class PathChange:
 def path_changes(trees: Trees, checkpoints: Sequence[Checkpoint]) -> dict[bytes, PathChange]:
     """The changes by these checkpoints of an order, sorted by path. Open checkpoints are left out; where several calls
     changed a path, the call that was closed last determines its state after."""
-    found: dict[bytes, tuple[PathChange, int]] = {}
+    changes: dict[bytes, tuple[PathChange, int]] = {}
     for checkpoint in checkpoints:
         if checkpoint.after is None or checkpoint.closed is None:
             continue
-        for one in differences(trees, checkpoint.before, checkpoint.after):
-            known = found.get(one.path)
+        for difference in differences(trees, checkpoint.before, checkpoint.after):
+            path, known = difference.path, changes.get(difference.path)
             if known is None:
-                found[one.path] = PathChange(one.path, one.before, one.after), checkpoint.closed
+                changes[path] = PathChange(path, difference.before, difference.after), checkpoint.closed
             elif checkpoint.closed > known[1]:
-                found[one.path] = PathChange(one.path, known[0].before, one.after), checkpoint.closed
-    return {path: found[path][0] for path in sorted(found) if found[path][0].differs}
+                changes[path] = PathChange(path, known[0].before, difference.after), checkpoint.closed
+    return {path: changes[path][0] for path in sorted(changes) if changes[path][0].differs}
 
 
 def is_in_git_directory(path: bytes) -> bool:
@@ -71,12 +71,12 @@ def summary(store: CheckpointStore, checkpoints: Sequence[Checkpoint]) -> Summar
     if not everything:
         return None
     files, texts, length = list[ChangedFile](), list[str](), 0
-    shown = [one for one in everything.values() if _is_file(one) and not is_in_git_directory(one.path)]
-    for one, source in _with_sources(shown):
+    shown = [change for change in everything.values() if _is_file(change) and not is_in_git_directory(change.path)]
+    for change, source in _with_sources(shown):
         if len(files) == MOST_FILES:
             break
-        diff = _diff(store, one, source) if length < _MOST_TEXT else FileDiff("", 0, 0)
-        files.append(_changed_file(one, source, diff))
+        diff = _diff(store, change, source) if length < _MOST_TEXT else FileDiff("", 0, 0)
+        files.append(_changed_file(change, source, diff))
         texts.append(diff.text)
         length += len(diff.text)
     if len(files) < len(shown) or length >= _MOST_TEXT:
@@ -98,15 +98,15 @@ def _with_sources(files: Iterable[PathChange]) -> Iterator[tuple[PathChange, Pat
     of one file only. Those sources are left out."""
     files = list(files)
     gone: dict[bytes, list[PathChange]] = {}
-    for one in files:
-        if one.after is None and one.before is not None and one.before.kind == "file" and one.before.size:
-            gone.setdefault(one.before.digest, []).append(one)
+    for change in files:
+        if change.after is None and change.before is not None and change.before.kind == "file" and change.before.size:
+            gone.setdefault(change.before.digest, []).append(change)
     sources: dict[bytes, PathChange] = {}
-    for one in files:
-        if one.before is None and one.after is not None and (there := gone.get(one.after.digest)):
-            sources[one.path] = there.pop(0)
+    for change in files:
+        if change.before is None and change.after is not None and (moved_from := gone.get(change.after.digest)):
+            sources[change.path] = moved_from.pop(0)
     moved = {source.path for source in sources.values()}
-    return ((one, sources.get(one.path)) for one in files if one.path not in moved)
+    return ((change, sources.get(change.path)) for change in files if change.path not in moved)
 
 
 def _diff(store: CheckpointStore, one: PathChange, source: PathChange | None) -> FileDiff:

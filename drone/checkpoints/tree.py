@@ -54,6 +54,7 @@ class PathDifference:
 
 def packed(listing: Listing) -> bytes:
     parts = []
+    # Sorted, so that equal directories have equal digests.
     for name in sorted(listing):
         node = listing[name]
         parts.append(_HEAD.pack(_KINDS.index(node.kind), node.mode, node.size, node.digest, len(name)))
@@ -63,17 +64,17 @@ def packed(listing: Listing) -> bytes:
 
 def unpacked(data: bytes) -> dict[bytes, TreeEntry]:
     """The listing that was packed. Raises ValueError for data that is no packed listing."""
-    found: dict[bytes, TreeEntry] = {}
+    entries: dict[bytes, TreeEntry] = {}
     at = 0
     try:
         while at < len(data):
             kind, mode, size, digest, length = _HEAD.unpack_from(data, at)
             at += _HEAD.size
-            found[data[at : at + length]] = TreeEntry(_KINDS[kind], mode, size, digest)
+            entries[data[at : at + length]] = TreeEntry(_KINDS[kind], mode, size, digest)
             at += length
     except (struct.error, IndexError) as error:
         raise ValueError("a listing of a checkpoint is damaged") from error
-    return found
+    return entries
 
 
 def digest_of(data: bytes) -> bytes:
@@ -118,12 +119,12 @@ def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, Tr
         else:
             listing[name] = node
     for name, inner in below.items():
-        there = listing.get(name)
-        if there is None or there.kind != "directory":
+        entry = listing.get(name)
+        if entry is None or entry.kind != "directory":
             if all(node is None for node in inner.values()):
                 continue
-            there = TreeEntry("directory", 0o755, 0, EMPTY)
-        listing[name] = there._replace(digest=with_paths(trees, keep, there.digest, inner))
+            entry = TreeEntry("directory", 0o755, 0, EMPTY)
+        listing[name] = entry._replace(digest=with_paths(trees, keep, entry.digest, inner))
     data = packed(listing)
     keep(digest := digest_of(data), data)
     return digest

@@ -29,16 +29,16 @@ class OrderAccess:
         self.hosts = HostList(plan.allow)
         self.trusted = plan.trusted
         self.rule = rule
-        kept = [one for one in plan.secrets if not one.problem]
+        kept = [secret for secret in plan.secrets if not secret.problem]
         usable = [] if missing_for(kept) else kept
-        stand_ins = {one.variable: f"mcc_stand_in_{token_hex(16)}" for one in usable}
+        stand_ins = {secret.variable: f"mcc_stand_in_{token_hex(16)}" for secret in usable}
         self.secrets = Secrets(
             Secret(
-                one.value.encode("utf-8", "surrogateescape"),
-                stand_ins[one.variable].encode(),
-                HostList(one.hosts, SECRET_PORTS),
+                secret.value.encode("utf-8", "surrogateescape"),
+                stand_ins[secret.variable].encode(),
+                HostList(secret.hosts, SECRET_PORTS),
             )
-            for one in usable
+            for secret in usable
         )
         self.authority = _authority(usable) if usable else None
         certificate = "" if self.authority is None else self.authority.certificate.decode()

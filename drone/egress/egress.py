@@ -73,6 +73,7 @@ class Egress:
     async def open_order(self, name: str, plan: EgressPlan) -> "tuple[ProxyProcess, EgressGrant]":
         """The proxy, started if need be and told what this order may reach, and the order's grant. Raises
         `EgressError`."""
+        # Two programs that start together must not start two proxies, nor open the order twice.
         async with self._starting:
             if self._proxy is None or not self._proxy.runs:
                 self._forget()
@@ -85,6 +86,7 @@ class Egress:
     async def forget_order(self, order_id: str) -> None:
         """The order is over: forget its authority and stand-ins, and close all its connections."""
         if self._opened.pop(order_id, None) is not None and self._proxy is not None:
+            # A proxy that is gone has no connections left.
             with suppress(EgressError):
                 await self._proxy.ask({"do": "close", "order": order_id})
 

@@ -103,6 +103,7 @@ class ClientConnection:
         endpoint = endpoint_of(head.start_line[1].decode("latin-1"))
         order = self._access.order
         if order.authority is not None and order.secrets.for_host(endpoint):
+            # Before TLS begins, within which a refusal would be the answer of the server.
             await self._access.reached(endpoint)
             await self._established()
             await self._writer.start_tls(order.authority.context(endpoint.host))
@@ -136,7 +137,9 @@ class ClientConnection:
             return False
         secrets = self._access.order.secrets.for_host(endpoint)
         try:
+            # Secrets go to the endpoint that was checked, whatever the program's Host header says.
             upstream.writer.write(_request_head(head, target, authority, secrets))
+            # Answered here: the server gets the body in any case.
             if length is not Framing.NONE and head.has_token(b"expect", b"100-continue"):
                 self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             await _send(read_body(self._reader, length), upstream.writer, chunked=length is Framing.CHUNKED)
@@ -269,7 +272,7 @@ def _unpacked(answer: MessageHead, pieces: AsyncIterator[bytes]) -> AsyncIterato
         return pieces
     if coding in (b"gzip", b"x-gzip", b"deflate"):
         return _inflated(pieces)
-    raise BadMessage("it packed its answer although it was asked not to")
+    raise BadMessage("it compressed its answer although it was asked not to")
 
 
 async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -280,7 +283,7 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 # In bounded pieces: a small body that expands hugely is passed on as it is read and never held whole.
                 yield inflate.decompress(piece, PIECE)
             except zlib.error as error:
-                raise BadMessage("what it packed is broken") from error
+                raise BadMessage("what it compressed is broken") from error
             piece = inflate.unconsumed_tail
     yield inflate.flush(PIECE)
 

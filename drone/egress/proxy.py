@@ -68,8 +68,8 @@ class Proxy:
         except (OSError, AddressRefused, KeyError, TypeError, ValueError) as error:
             answer = {"problem": str(error) or type(error).__name__}
         finally:
-            for one in descriptors:
-                os.close(one)
+            for descriptor in descriptors:
+                os.close(descriptor)
         self._control.send(encoded({"id": message["id"], **answer}))
 
     async def _execute(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> Mapping[str, Any]:
@@ -105,6 +105,7 @@ class Proxy:
         KeyError."""
         order = self._orders[message["order"]]
         listener = _Listener(ProgramAccess(order, message["only"]), self._trust_of(order))
+        # One at a time: the answers of the joiner name no request.
         async with self._joining, asyncio.timeout(_JOIN_SECONDS):
             self._joiner.ask(first)
             await _readable(self._joiner.pipe)
@@ -175,7 +176,6 @@ class _FixedNames:
 
 
 def _trust(more: str) -> ssl.SSLContext:
-    """A client context that trusts the public authorities, and `more` (PEM)."""
     """A client context that trusts the public authorities, and `more` (PEM)."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())

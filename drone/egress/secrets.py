@@ -112,10 +112,10 @@ class Scrubber:
             if end <= done:
                 continue
             self._pass(data[done:start], parts)
-            whole = next((one for one in self._secrets if data.startswith(one.value, start)), None)
-            if whole is not None:
-                parts.append(whole.stand_in)
-                self._marked, end = False, start + len(whole.value)
+            known = next((secret for secret in self._secrets if data.startswith(secret.value, start)), None)
+            if known is not None:
+                parts.append(known.stand_in)
+                self._marked, end = False, start + len(known.value)
             elif not self._marked:
                 parts.append(MARK)
                 self._marked = True

@@ -64,12 +64,13 @@ class ChatTools:
         self._documents = documents
         self._order_id = order_id
         schemas = chat_tools(documents.blueprint)
-        self._reading = {one.name: spec_of(one, READ) for one in schemas if one.name in READING}
+        self._reading = {schema.name: spec_of(schema, READ) for schema in schemas if schema.name in READING}
 
         def author(origin: Origin) -> Author:
             return Author(by="chat", at=now(), order_id=order_id, record_id=origin.record_id)
 
-        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Editor(author))
+        commands = [schema for schema in schemas if schema.name not in READING]
+        self._commands = DocumentTools(documents, commands, Editor(author))
 
     def specs(self) -> Sequence[ToolSpec]:
         return (*self._reading.values(), *self._commands.specs())
@@ -102,9 +103,9 @@ class ChatTools:
             top = state.find(named)
         except UnknownNode as problem:
             return refused(f"{problem}")
-        found = list(islice(walk_from(state, [(top, 0)], depth), READ_NODES + 1))
-        shown = [_node_json(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
-        more = {"more": "there are more nodes: name one, or a depth"} if len(found) > READ_NODES else {}
+        nodes = list(islice(walk_from(state, [(top, 0)], depth), READ_NODES + 1))
+        shown = [_node_json(self._documents.blueprint, state, node) for node in nodes[:READ_NODES]]
+        more = {"more": "there are more nodes: name one, or a depth"} if len(nodes) > READ_NODES else {}
         return Output(to_json({"version": state.version, "nodes": shown, **more}).decode(), untrusted=True)
 
     def _describe(self, arguments: Mapping[str, object]) -> Output:
@@ -116,7 +117,7 @@ class ChatTools:
 
 
 def _node_json(blueprint: Blueprint, state: DocumentState, node: Node) -> dict[str, object]:
-    wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
+    wrong = [{"rule": verdict.rule, "message": verdict.message} for verdict in node.verdicts if verdict.ok is False]
     task: dict[str, object] = {
         "path": state.path(node),
         "component": node.component,
@@ -128,7 +129,7 @@ def _node_json(blueprint: Blueprint, state: DocumentState, node: Node) -> dict[s
         "pending": pending_of(blueprint, state, node),
         "stale_because": stale_because(blueprint, state, node),
         "errors": wrong,
-        "held": [name for name, one in node.provenance.items() if one.held],
+        "held": [name for name, provenance in node.provenance.items() if provenance.held],
         "summary": node.summary,
     }
     return {**task, **{name: value for name, value in more.items() if value}}

@@ -72,12 +72,12 @@ def due(blueprint: Blueprint, state: DocumentState, node_id: str, part: Part) ->
     node = state.nodes[node_id]
     if part == "outline":
         return _lacks_children(blueprint, state, node)
-    if (found := assessed(blueprint, state)).statuses[node_id] == "done":
+    if (assessment := assessed(blueprint, state)).statuses[node_id] == "done":
         return False
     if not frame_of(blueprint, node.component, part).tools:
         return False  # it has nothing that it could set
     pending = [name for name in pending_of(blueprint, state, node) if not _is_held(node, name)]
-    outdated = {stamped for stamped, _ in found.outdated(node)}
+    outdated = {stamped for stamped, _ in assessment.outdated(node)}
     if part == "metadata":
         return part in outdated or any(name.startswith("metadata.") for name in pending)
     return part in outdated or node.failure is not None or any(not name.startswith("metadata.") for name in pending)

@@ -104,12 +104,12 @@ def _hiring(model: Model, tools: ToolSet, limits: Limits) -> Callable[[NodeAgent
 
     def hire(request: NodeAgentRequest) -> AgentParts:
         definition = request.definition
-        given = provision(readable, definition)
-        own = Joined(Only(tools, given.names), request.own) if given.names else request.own
+        provided = provision(readable, definition)
+        own = Joined(Only(tools, provided.names), request.own) if provided.names else request.own
         hired = Hired(
             model_settings=ModelSettings.of(definition),
             tools_requested=definition.tools,
-            missing=given.missing,
+            missing=provided.missing,
             owed=request.owed,
             form=request.form,
         )

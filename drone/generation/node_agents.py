@@ -126,6 +126,7 @@ class NodeAgents:
                 origin, [command], self.author(job, asked), derived_id(job.record_id, "settle")
             )
         except DispatchRefused as refusal:
+            # A person has removed the node between the look and this.
             if refusal.status != 404:
                 raise
         # Frees memory: the receipts are not needed any more, and a document has many nodes.
@@ -184,9 +185,8 @@ class NodeAgents:
         if reason == FailureReason.NOT_DONE and checked.errors:
             # An agent that gives up fails like one that used up its attempts: by the rules that are broken.
             reason = FailureReason.GATE_FAILED.value
-            message = (
-                f"its agent gave up; {'; '.join(f'{one.field or one.rule}: {one.message}' for one in checked.errors)}"
-            )
+            errors = "; ".join(f"{error.field or error.rule}: {error.message}" for error in checked.errors)
+            message = f"its agent gave up; {errors}"
         return RunFailure(reason=reason, message=message[:MESSAGE], errors=checked.errors), checked.verdicts
 
 

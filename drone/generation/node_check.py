@@ -59,11 +59,11 @@ class NodeCheck:
         path = state.path(state.nodes[self.job.node_id])
         wrong = errors_of(verdicts, path, self.job.role)
         # A function that this process does not have is never a pass.
-        unasked = [one for one in verdicts if one.kind == "function" and one.ok is None]
-        wrong += errors_of([replace(one, ok=False) for one in unasked], path, self.job.role)
+        unasked = [verdict for verdict in verdicts if verdict.kind == "function" and verdict.ok is None]
+        wrong += errors_of([replace(verdict, ok=False) for verdict in unasked], path, self.job.role)
         if self.job.part == "outline":
-            wrong = [one for one in wrong if of_children(one["rule"])]
-        return CheckedNode(tuple(RuleError(**one) for one in wrong), _judged(by_functions, by_evidence))
+            wrong = [verdict for verdict in wrong if of_children(verdict["rule"])]
+        return CheckedNode(tuple(RuleError(**verdict) for verdict in wrong), _judged(by_functions, by_evidence))
 
     async def own_verdicts(self, evidence: Evidence) -> tuple[Judged, ...]:
         """Only the verdicts of evidence and function rules. Raises as `check` does."""
@@ -139,13 +139,15 @@ async def judge_open_functions(documents: DocumentPort, threads: OwnThreads, ori
     """
     state = await documents.state()
     open_ids = [
-        node.id for node in state.walk() if any(one.kind == "function" and one.ok is None for one in node.verdicts)
+        node.id
+        for node in state.walk()
+        if any(verdict.kind == "function" and verdict.ok is None for verdict in node.verdicts)
     ]
     for begin in range(0, len(open_ids), AT_ONCE):
-        found = {
+        open_nodes = {
             id: await _function_verdicts(documents, state, id, threads) for id in open_ids[begin : begin + AT_ONCE]
         }
-        known = {id: verdicts for id, verdicts in found.items() if verdicts}
+        known = {id: verdicts for id, verdicts in open_nodes.items() if verdicts}
         if known:
             author = Author(by="person", at=now(), order_id=order_id)
             command_id = derived_id(order_id, "functions", state.version, begin)

@@ -17,7 +17,7 @@ def form_of(blueprint: Blueprint, state: DocumentState, node_id: str, role: Role
     node = state.nodes[node_id]
     component = blueprint.component(node.component)
     spec, section = component.spec, "metadata" if role == "metadata" else "props"
-    held = frozenset(name for name, found in node.provenance.items() if found.held)
+    held = frozenset(name for name, provenance in node.provenance.items() if provenance.held)
     fields = spec.metadata if role == "metadata" else spec.properties
     children = {} if role == "metadata" or CHILDREN in held else spec.children
     stamp = node.stamps.get(role)
@@ -25,17 +25,17 @@ def form_of(blueprint: Blueprint, state: DocumentState, node_id: str, role: Role
         path=state.path(node),
         component=node.component,
         section=section,
-        fields={name: one for name, one in _settable(fields).items() if f"{section}.{name}" not in held},
+        fields={name: form for name, form in _settable(fields).items() if f"{section}.{name}" not in held},
         values={name: value for name in component.fields if (value := node.value(name)) is not None},
         held=held,
-        topics=tuple(one.metadata for one in (node, *reversed(state.ancestors(node)))),
+        topics=tuple(level.metadata for level in (node, *reversed(state.ancestors(node)))),
         brief=state.brief,
         children={
             name: ChildForm(count, _settable(blueprint.spec.components[name].metadata))
             for name, count in children.items()
         },
-        existing={state.path(one): one.component for one in state.children_of(node)},
-        targets={name: tuple(map(state.path, found)) for name, found in reference_targets(blueprint, state, node)}
+        existing={state.path(child): child.component for child in state.children_of(node)},
+        targets={name: tuple(map(state.path, targets)) for name, targets in reference_targets(blueprint, state, node)}
         if role == "node"
         else {},
         is_stale=stamp is not None and next(changes_since(blueprint, state, node, role, stamp), None) is not None,

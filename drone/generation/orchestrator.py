@@ -96,6 +96,7 @@ class Orchestrator:
                         self._documents, self._turn.threads, self._root.origin, self._request.order_id
                     )
         except UnknownNode as problem:
+            # Nothing is in question then, so that the result counts no node as failed.
             self._selection = Selection(frozenset())
             self._halt(GenerationHalt(FailureReason.INVALID, f"{problem}"))
         except NotApproved as problem:
@@ -185,6 +186,7 @@ class Orchestrator:
             state = await self._state()
             if self._halted is not None or node_id not in state.nodes:
                 return False
+            # By identity: each change of a node makes another object, and whether it is due takes long to find out.
             changed = state.nodes[node_id] is not seen.nodes[node_id]
             if record is None and changed and not self._is_due(state, job):
                 return None

@@ -75,6 +75,7 @@ class Outline:
         Raises `OrderParked` while the decision is pending, `NotApproved`, `DocumentLost`, `JournalError`.
         """
         state = await self.documents.state()
+        # Only once: a resumed generation finds its request in the journal.
         if self._decision is None:
             paths = [state.path(node) for node in state.walk()]
             request = ApprovalRequested(

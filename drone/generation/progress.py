@@ -30,6 +30,7 @@ class GenerationTracker:
 
     def update(self, state: DocumentState) -> None:
         """Note the document's state, unless a later one is known."""
+        # Agents read side by side, so that an older state may come later.
         if self._state is None or state.version >= self._state.version:
             self._state = state
 

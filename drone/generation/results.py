@@ -68,26 +68,34 @@ class Generated:
     ) -> "Generated":
         """`asked` are the ids of the existing nodes in question, parents before children; `worked` those of them that
         had an agent."""
-        found = assessed(blueprint, state)
+        assessment = assessed(blueprint, state)
         total, stale, left, failed = 0, 0, 0, list[Failed]()
         unfinished: set[str] = set()
         for node_id in asked:
             total += 1
-            node, status = state.nodes[node_id], found.statuses[node_id]
+            node, status = state.nodes[node_id], assessment.statuses[node_id]
             if status == "done":
                 continue
-            above = node_id not in worked and any(one.id in unfinished for one in state.ancestors(node))
+            above = node_id not in worked and any(ancestor.id in unfinished for ancestor in state.ancestors(node))
             if above:
                 left += 1
             elif status == "stale":
                 stale += 1
             else:
-                broken = next((one.message for one in node.verdicts if one.ok is False), "nothing could be done for it")
+                messages = (verdict.message for verdict in node.verdicts if verdict.ok is False)
+                broken = next(messages, "nothing could be done for it")
                 reason, why = (node.failure.reason, node.failure.message) if node.failure else ("", broken)
                 failed.append(Failed(state.path(node), status, reason, why))
                 unfinished.add(node_id)
         return cls(
-            state.id, state.version, found.counts, total, tuple(failed), stale=stale, left=left, on_failure=on_failure
+            state.id,
+            state.version,
+            assessment.counts,
+            total,
+            tuple(failed),
+            stale=stale,
+            left=left,
+            on_failure=on_failure,
         )
 
     @property
@@ -125,7 +133,7 @@ class Generated:
             again = f", {self.stale:,} of them stale again: what they rest on was changed meanwhile"
             done = f"{_nodes(self.total)} done{again if self.stale else ''}."
             return done if self.total else "Nothing was pending, stale or failed."
-        failures = [f"{one.path}: {one.why[:WHY].rstrip('.')}" for one in self.failed[:MAX_FAILURES]]
+        failures = [f"{failure.path}: {failure.why[:WHY].rstrip('.')}" for failure in self.failed[:MAX_FAILURES]]
         more = [f"and {len(self.failed) - MAX_FAILURES} more"] if len(self.failed) > MAX_FAILURES else []
         verb = "is" if len(self.failed) == 1 else "are"
         below = f" What is below was left: {_nodes(self.left)}." if self.left else ""

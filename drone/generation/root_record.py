@@ -107,6 +107,7 @@ class RootRecord:
         if skipped:
             count = "1 node" if skipped == 1 else f"{skipped:,} nodes"
             facts.append(AgentStep(name=SKIPPED, message=f"{count} skipped: nothing to do there"))
+        # Agents below are still open: `close` ends them before the root.
         if halted is not None and halted.cuts_off:
             await self.turn.journal.write(self.origin, *facts)
             await self.turn.journal.close(_status(generated), halted.message, self.id)

@@ -58,6 +58,7 @@ async def run_subagent(
         AgentDefinition(name="subagent", prompt=preamble),
         model=model,
         tools=tools,
+        # The caller limits the turns, so nothing else may end the work before them.
         limits=Limits(rounds=max_turns, tool_calls=TOOL_CALLS, output_tokens=OUTPUT_TOKENS),
         gate=DocumentGate("/", None if validation is None else gate_check(validation)),
     )

@@ -88,6 +88,7 @@ class ServerConnection:
         if opened is None or not opened.gone.is_set():
             return self.problem or ""
         if task is not None:
+            # A program's last words are known once its end was waited for, which happens in that task.
             await asyncio.wait((task,), timeout=WHY_SECONDS)
         return opened.why()
 
@@ -150,6 +151,7 @@ class ServerConnection:
                     self._note_failure(opened.why())
                 opened.gone.set()
             elif not ready.done():
+                # The task ends without an answer: whoever waits for the session must not wait for ever.
                 ready.cancel()
 
     async def _wait_for_end(self, opened: OpenConnection, closing: asyncio.Event) -> None:
@@ -159,6 +161,7 @@ class ServerConnection:
             while True:
                 self._used.clear()
                 used = asyncio.ensure_future(self._used.wait())
+                # Each use begins the idle time anew.
                 done, _ = await asyncio.wait(
                     (*ends, used), timeout=self._idle_seconds, return_when=asyncio.FIRST_COMPLETED
                 )

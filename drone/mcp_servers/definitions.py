@@ -50,7 +50,7 @@ def listing(server: str, config: McpServer, tools: Iterable[object]) -> ToolList
 
     Each tool is judged by itself. One that is sent again with the same definition counts once.
     """
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     problems: dict[str, str] = {}
     for number, tool in enumerate(tools):
         if number == MOST_TOOLS:
@@ -65,13 +65,14 @@ def listing(server: str, config: McpServer, tools: Iterable[object]) -> ToolList
         except ValueError as problem:
             problems.setdefault(name, f"its definition {problem}")
             continue
-        if found.setdefault(name, made).digest != made.digest:
+        if definitions.setdefault(name, made).digest != made.digest:
             problems.setdefault(name, "the server has two tools of this name; the first is used")
-    return ToolListing(found, problems)
+    return ToolListing(definitions, problems)
 
 
 def definition(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:
     """The definition of one tool. Raises ValueError, whose message is the end of a sentence about the definition."""
+    # Not the whole object: what a server adds of its own, such as a time, would make each listing another definition.
     pinned = {key: tool[key] for key in _PINNED if tool.get(key) is not None}
     size = len(to_json(pinned))
     if size > MOST_BYTES:
@@ -116,10 +117,11 @@ def _cut(value: object) -> str:
 def name_of(server: str, tool: str) -> str:
     """`server__tool` as a name that every provider accepts: with a short digest if characters had to be replaced or
     cut."""
-    whole = f"{server}{SEPARATOR}{tool}"
-    legal = "".join(char if char in _LEGAL else "_" for char in whole)
-    if legal == whole and tool and len(whole) <= LONGEST_NAME:
-        return whole
+    name = f"{server}{SEPARATOR}{tool}"
+    legal = "".join(char if char in _LEGAL else "_" for char in name)
+    if legal == name and tool and len(name) <= LONGEST_NAME:
+        return name
+    # Two tools whose names differ only in what was replaced or cut keep different names.
     mark = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
     return f"{legal[: LONGEST_NAME - _MARK - 1]}_{mark}"
 

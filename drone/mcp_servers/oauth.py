@@ -61,6 +61,7 @@ class SharedOAuth(OAuthClientProvider):
             return
         finally:
             await flow.aclose()
+            # Also where nothing was refreshed; `save` has released the lock where it was.
             await self._tokens.let_go(self._server, self._who)
 
     async def _share(self) -> None:

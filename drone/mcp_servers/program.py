@@ -55,6 +55,7 @@ class ServerProgram:
             if running.stdin is None or running.stdout is None:
                 ended = await running.wait()
                 raise ProgramCannotStart(_error_text(ended.stderr) or "it ended before anybody spoke to it")
+            # From here on they are closed when the program has ended, not when this returns.
             return RunningProgram(running, held.pop_all())
 
 

@@ -89,7 +89,7 @@ def _listed(result: Mapping[str, Any]) -> dict[str, Any]:
     if tools is None:
         tools = []
     if not isinstance(tools, list):
-        raise ValueError("what it sent as a list of tools is none")
+        raise ValueError("what it sent as a list of tools is no list")
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         raise ValueError("the cursor of its list of tools is no text")
@@ -97,6 +97,7 @@ def _listed(result: Mapping[str, Any]) -> dict[str, Any]:
     page = {"tools": tools, "nextCursor": cursor, **_CACHE, "_meta": {LISTED: names[:MOST_LISTED]}}
     if _accepts(_LIST, page):
         return page
+    # Tool by tool only where the page fails as a whole, as checking each takes longer.
     return {**page, "tools": [*map(_tool, tools[:MOST_LISTED])]}
 
 
@@ -108,8 +109,8 @@ def _tool(tool: object) -> dict[str, Any]:
     name, schema = fields.get("name"), fields.get("inputSchema")
     original = {"name": name, "inputSchema": "values that are nested too deeply"} if _too_deep(fields) else tool
     named = {"name": name if isinstance(name, str) else "", "_meta": {ORIGINAL: original}}
-    given = schema if isinstance(schema, dict) else {}
-    for parameters in (given, {**given, **_NO_ARGUMENTS}):
+    declared = schema if isinstance(schema, dict) else {}
+    for parameters in (declared, {**declared, **_NO_ARGUMENTS}):
         if _accepts(_LIST, {"tools": [made := {**named, "inputSchema": parameters}], **_CACHE}):
             return made
     return {**named, "inputSchema": _NO_ARGUMENTS}
@@ -141,14 +142,14 @@ def tools_in(page: types.ListToolsResult) -> Iterator[object]:
 
 def readable_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's result; parts of it that cannot be read are named in their place."""
-    whole = {key: value for key, value in {**_COMPLETE, **result}.items() if value is not None}
-    if "content" in whole and _accepts(_CALL, whole):
-        return whole
-    content, structured = whole.get("content", []), whole.get("structuredContent", whole.get("toolResult"))
-    if structured is None and "content" not in whole:
-        structured = {key: value for key, value in whole.items() if key not in _NO_CONTENT} or None
+    completed = {key: value for key, value in {**_COMPLETE, **result}.items() if value is not None}
+    if "content" in completed and _accepts(_CALL, completed):
+        return completed
+    content, structured = completed.get("content", []), completed.get("structuredContent", completed.get("toolResult"))
+    if structured is None and "content" not in completed:
+        structured = {key: value for key, value in completed.items() if key not in _NO_CONTENT} or None
     parts = content if isinstance(content, list) else [content]
-    made: dict[str, Any] = {**_COMPLETE, "content": [*map(_part, parts)], "isError": _is_true(whole.get("isError"))}
+    made: dict[str, Any] = {**_COMPLETE, "content": [*map(_part, parts)], "isError": _is_true(completed.get("isError"))}
     if structured is not None:
         made["structuredContent"] = structured if isinstance(structured, dict) else {"result": structured}
     return made
@@ -216,8 +217,8 @@ def responses_in(line: bytes) -> list[types.JSONRPCMessage]:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
-        found = _HEAD.match(line[:_LONGEST_HEAD].decode("utf-8", "replace"))
-        said = None if found is None else {"id": int(found[1]), "result": None}
+        head = _HEAD.match(line[:_LONGEST_HEAD].decode("utf-8", "replace"))
+        said = None if head is None else {"id": int(head[1]), "result": None}
     answers = map(_response, said[:MOST_IN_A_BATCH] if isinstance(said, list) else [said])
     return [answer for answer in answers if answer is not None]
 

@@ -78,11 +78,11 @@ async def _image(part: Any, artifacts: Artifacts | None, images: list[ImageBlock
         data = b64decode(part.data, validate=True)
         if not is_picture(data[:16]):
             raise BadPicture("is of no known kind")
-        found = measured(data)
+        size = measured(data)
     except (BadPicture, binascii.Error, ValueError) as error:
         return f"[a picture, not shown: it {one_line(str(error), _SHOWN)}]"
     name = f"picture {len(images) + 1}"
-    block = ImageBlock(artifact="", media_type=found.media_type, name=name, width=found.width, height=found.height)
+    block = ImageBlock(artifact="", media_type=size.media_type, name=name, width=size.width, height=size.height)
     images.append(await artifacts.image(data, block))
     return f"[{name}: {block.media_type}, {block.width} x {block.height} pixels]"
 

@@ -122,9 +122,9 @@ class ConnectedServer:
             state: ToolState = "deferred" if tool.spec.name in deferred else "usable"
             if why is not None:
                 state = "broken" if self.problem else "changed"
-            found = capability(tool.spec, why, server=self.name, state=state)
+            entry = capability(tool.spec, why, server=self.name, state=state)
             # The pinned digest, which covers the server's whole definition.
-            yield found.model_copy(update={"digest": tool.digest})
+            yield entry.model_copy(update={"digest": tool.digest})
         for name, problem in self._listing.problems.items():
             yield self._broken(name, f"{problem[0].upper()}{problem[1:]}.")
 
@@ -151,36 +151,37 @@ class ConnectedServer:
                 if session is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
                     await self._list(session)
                 definition = self._approved_definition(name)
+                # From here on the call may have had its effect, whatever happens.
                 sent = True
                 return await session.call(definition.own_name, arguments, people, progress)
         except ServerUnavailable as unavailable:
             raise McpCallRefused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
         except (NotAnswered, TaskFailed) as error:
-            raise McpCallRefused(f"{name} brought nothing: {error}.") from error
+            raise McpCallRefused(f"{name} gave no result: {error}.") from error
         except MCPError as error:
             reason = await self._reason(error)
             if is_closed(error):
                 self._connection.lost()
             raise (Lost if sent and is_unanswered(error) else McpCallRefused)(
-                f"{name} brought nothing: {reason}."
+                f"{name} gave no result: {reason}."
             ) from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             kind = Lost if sent else McpCallRefused
-            raise kind(f"{name} brought nothing: {await self._reason(error)}.") from error
+            raise kind(f"{name} gave no result: {await self._reason(error)}.") from error
 
     async def test(self, test: ToolTest) -> ToolTested:
         """List the server's tools now, and make the call that the test names, if any."""
         began = self._clock()
         self.changed()
         await self.look(again=True)
-        found = ToolTested(server=self.name, problem=self.problem)
+        tested = ToolTested(server=self.name, problem=self.problem)
         if self.problem is None:
             specs = tuple(self.specs())
             facts = {"tools": len(specs), "tokens": sum(map(tokens, specs)), "revision": self.revision}
-            found = found.model_copy(update=facts)
+            tested = tested.model_copy(update=facts)
             if test.tool is not None:
-                found = found.model_copy(update=await self._test_call(test.tool, test.arguments))
-        return found.model_copy(update={"seconds": round(self._clock() - began, 3)})
+                tested = tested.model_copy(update=await self._test_call(test.tool, test.arguments))
+        return tested.model_copy(update={"seconds": round(self._clock() - began, 3)})
 
     async def _test_call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         name = tool if tool in self._listing.tools else name_of(self.name, tool)
@@ -197,10 +198,11 @@ class ConnectedServer:
         """List the tools and pin their digests. Raises whatever the session or the pins raise."""
         async with self._lock:
             raw = [self._redact(tool) for tool in await session.tools()]
-            found = listing(self.name, self.config, raw)
-            digests = {tool.own_name: tool.digest for tool in found.tools.values()}
+            listed = listing(self.name, self.config, raw)
+            digests = {tool.own_name: tool.digest for tool in listed.tools.values()}
             self._approved = await self._pins.seen(self.name, digests)
-            self._listing, self._listed_with, self._listed_at = found, session, self._clock()
+            # After pinning: a listing whose digests nobody knows would be offered without approval.
+            self._listing, self._listed_with, self._listed_at = listed, session, self._clock()
             self.problem, self.revision = None, session.session.protocol_version
 
     def _offered(self) -> Iterator[Definition]:

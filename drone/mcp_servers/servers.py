@@ -101,10 +101,11 @@ class McpServers:
         while True:
             try:
                 await self.look(again=True)
-                found = self.capabilities()
-                if found != self._reported:
+                capabilities = self.capabilities()
+                if capabilities != self._reported:
                     await changed()
-                    self._reported = found
+                    # Only now: a report that failed is repeated.
+                    self._reported = capabilities
             except Exception:
                 log.exception("the MCP servers could not be looked at")
             await asyncio.sleep(WATCH_SECONDS)

@@ -72,19 +72,20 @@ class ServerSession:
 
     async def tools(self) -> list[object]:
         """All tools as their server sent them, read page by page. Raises `MCPError` and ValueError."""
-        found: list[object] = []
+        tools: list[object] = []
         cursor: str | None = None
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             # An empty cursor is one like any other: only null ends the list.
             params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
             page = await self.session.list_tools(params=params)
-            found.extend(tools_in(page))
+            tools.extend(tools_in(page))
             cursor = page.next_cursor
+            # A server that repeats a cursor would list the same tools for ever.
             if cursor is None or cursor in seen:
                 break
             seen.add(cursor)
-        return found
+        return tools
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], people: Elicitor | None, report: Progress | None = None

@@ -87,10 +87,11 @@ class Pipe:
         waiting: list[bytes] = []
         size = 0
         while chunk := await self._running.stdout.read(_CHUNK):
-            *whole, rest = chunk.split(b"\n")
-            for line in whole:
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
                 yield b"".join((*waiting, line))
                 waiting, size = [], 0
+            # Joined at the end of the line: adding to one text would copy all of it for each chunk.
             waiting.append(rest)
             size += len(rest)
             if size > self._most_bytes:

@@ -98,6 +98,7 @@ async def task_result(
                         await session.send_request(update, types.EmptyResult)
                         given |= wanted.keys()
     except BaseException as error:
+        # A task that has failed is over; any other would go on without anybody who waits for it.
         if not isinstance(error, TaskFailed):
             await _cancel(session, task.task_id)
         raise
@@ -115,6 +116,7 @@ async def _cancel(session: ClientSession, task_id: str) -> None:
     """Ask the server to cancel the task; waits only briefly for its answer."""
     try:
         async with asyncio.timeout(1.0):
+            # Shielded, since this is often the end of a call that was cancelled.
             await asyncio.shield(session.send_request(_request("tasks/cancel", task_id), types.EmptyResult))
     except (MCPError, TimeoutError, ValueError, RuntimeError):
         pass

@@ -78,6 +78,7 @@ class ServerTools:
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
         after = Aftermath(call.turn)
         output = await after.recorded(output_of(result, call.turn.artifacts if call.turn else None), None)
+        # The call has had its effect: where its pictures cannot be kept, the model gets the rest.
         return after.told(output or await output_of(result, None))
 
 

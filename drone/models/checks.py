@@ -97,13 +97,13 @@ async def check(
     try:
         reply = await model.ask(_question(model.endpoint, seconds), notes)
     except ModelError as error:
-        found = _refused(model.endpoint, error, notes)
+        outcome = _refused(model.endpoint, error, notes)
     except Exception as error:  # one broken dialect must not suppress the other rows
-        found = {"problem": f"The model {model.name} broke: {describe_or_raise(error)}"}
+        outcome = {"problem": f"The model {model.name} broke: {describe_or_raise(error)}"}
     else:
-        found = _answered(model.endpoint, reply, notes)
+        outcome = _answered(model.endpoint, reply, notes)
     known = {"name": name, "model": model.name, "seconds": round(clock() - began, 3)}
-    return ModelCheck.model_validate({**known, **_window(model), **found, "notes": tuple(notes.sentences)})
+    return ModelCheck.model_validate({**known, **_window(model), **outcome, "notes": tuple(notes.sentences)})
 
 
 def _question(endpoint: ModelEndpoint, seconds: float) -> Ask:

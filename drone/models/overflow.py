@@ -140,7 +140,7 @@ def _is_overflow(words: str, kinds: Collection[str], status: int | None) -> bool
     if status in _NEVER or _PASSING.search(words) or any(map(_PASSING.search, codes)):
         return False
     sentences = list(_sentences(words))
-    if status in _REFUSALS and any(_says_too_much(one, broken=status in (None, 500)) for one in sentences):
+    if status in _REFUSALS and any(_says_too_much(sentence, broken=status in (None, 500)) for sentence in sentences):
         return True
     if status is None or not 400 <= status < 500:
         return False
@@ -234,13 +234,13 @@ def window_in(words: str) -> int | None:
 
     A number counts only where the words make it the bound of the context: a code or a count of bytes is none.
     """
-    plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
+    plain = _GROUPED.sub(lambda grouped: grouped.group().replace(",", "").replace("_", ""), words)
     for pattern in _WINDOWS:
-        for found in pattern.finditer(plain):
-            upto = _sentence_up_to(plain, found.end(1))
-            excess = plain[: found.start(1)].endswith(" by ")
-            if not (excess or _NO_BOUND.match(plain, found.end(1)) or _is_of_other(upto)):
-                return plausible_window(int(found[1]))
+        for size in pattern.finditer(plain):
+            upto = _sentence_up_to(plain, size.end(1))
+            excess = plain[: size.start(1)].endswith(" by ")
+            if not (excess or _NO_BOUND.match(plain, size.end(1)) or _is_of_other(upto)):
+                return plausible_window(int(size[1]))
     return None
 
 

@@ -189,10 +189,10 @@ class Spent:
     def usage(self, price: TokenPrices | None, request_bytes: int, reply_characters: int) -> Usage:
         """The usage of one call. Unreported tokens are estimated at four bytes each, so that budgets still hold."""
         taken = estimated(request_bytes) if self.input is None else self.input
-        given = estimated(reply_characters) if self.output is None else self.output
+        output = estimated(reply_characters) if self.output is None else self.output
         cached = min(self.cached, taken)
         written = min(self.written, taken - cached)
-        tokens = TokenCounts(taken, given, cached, written, min(self.written_1h, written))
+        tokens = TokenCounts(taken, output, cached, written, min(self.written_1h, written))
         cost = self.cost_usd
         if not cost and price is not None:
             cost = price.cost(tokens)
@@ -201,8 +201,8 @@ class Spent:
             input_tokens=taken,
             cached_input_tokens=cached,
             cache_write_tokens=written,
-            output_tokens=given,
-            reasoning_tokens=min(self.reasoning, given),
+            output_tokens=output,
+            reasoning_tokens=min(self.reasoning, output),
             model_calls=1,
             tool_calls=0,
             cost_usd=cost,
@@ -232,10 +232,10 @@ def known_price(provider: str, model: str) -> TokenPrices | None:
         return _price(listed_price(provider, model))
     theirs = LISTED_AS.get(provider, provider)
     try:
-        found = calc_price(Usage(input_tokens=1), model_ref=model, provider_id=theirs).model_price
+        price = calc_price(Usage(input_tokens=1), model_ref=model, provider_id=theirs).model_price
     except LookupError:
         return _price(listed_price(provider, model))
-    return _price(as_listed(found))
+    return _price(as_listed(price))
 
 
 def as_listed(prices: object) -> dict[str, Any] | None:

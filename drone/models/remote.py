@@ -250,38 +250,46 @@ class Remote:
             raise ModelError(said, retryable=True) from late
 
     async def _asked(self, ask: Ask, listener: Listener) -> Reply:
-        for what in unreadable_thinking(ask.messages, self.name):
-            await listener.not_sent(what)
-        renewed, pictured = False, ask
+        """Ask again where that helps: once with a new key, and without each parameter that the server refuses."""
+        for omission in unreadable_thinking(ask.messages, self.name):
+            await listener.not_sent(omission)
+        keys, may_renew = self._endpoint.key_command, True
         while True:
-            without, keys = self._without, self._endpoint.key_command
             if keys is not None and (key := await keys.key()) != self._key.get_secret_value():
                 self._use_key(key)
-            ask, unseen = with_readable_pictures(
-                pictured, self._endpoint.name, bool(self._endpoint.known.images), without
-            )
-            if unseen:
-                await listener.not_sent(unseen)
-            for what in self._format.not_sent(ask, without):
-                await listener.not_sent(what)
+            # Read once: other calls of this model leave more out meanwhile.
+            without = self._without
+            sendable = await self._sendable(ask, without, listener)
             try:
-                return await self._attempt(ask, listener, without)
+                return await self._attempt(sendable, listener, without)
             except ModelError as error:
-                if keys is not None and error.status in KEY_REFUSED and not renewed:
+                if keys is not None and error.status in KEY_REFUSED and may_renew:
                     keys.refused(key)
-                    renewed = True
+                    may_renew = False
                     await listener.retried(f"{error} Asking again with a new key.", 0.0)
                     continue
-                words, parameter = str(error), None
-                if error.status in TOO_LARGE:
-                    pictures = refused_pictures(ask, self.name, words)
-                    parameter = pictures or self._format.refused_parameter(ask, without, words)
+                parameter = self._to_leave_out(sendable, without, error)
                 if parameter is None:
                     if isinstance(error, ContextOverflow):
                         self._stated_window = error.window or self._stated_window
                     raise
+                # From now on for every call of this model: the server would refuse it each time.
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
+
+    async def _sendable(self, ask: Ask, without: frozenset[str], listener: Listener) -> Ask:
+        """The request without the pictures that the model cannot take; tells the listener what is not sent."""
+        known = self._endpoint.known
+        sendable, unseen = with_readable_pictures(ask, self._endpoint.name, bool(known.images), without)
+        for omission in (*([unseen] if unseen else []), *self._format.not_sent(sendable, without)):
+            await listener.not_sent(omission)
+        return sendable
+
+    def _to_leave_out(self, ask: Ask, without: frozenset[str], error: ModelError) -> str | None:
+        """What to leave out of a request that was refused; None where that is not why."""
+        if error.status not in TOO_LARGE:
+            return None
+        return refused_pictures(ask, self.name, str(error)) or self._format.refused_parameter(ask, without, str(error))
 
     async def _attempt(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
         body, parser = body_of(partial(self._format.body, ask, without)), self._format.parser(ask)
@@ -323,7 +331,9 @@ class Remote:
             raise self._page(answer, await answer.at_most(MAX_ERROR_BYTES))
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
             return await self._events(answer, parser, listener, timer)
-        body = await self._whole(answer, MAX_BODY_BYTES)
+        body = await answer.at_most(MAX_BODY_BYTES)
+        if len(body) > MAX_BODY_BYTES:
+            raise ModelError(f"{self.name} sent an answer of more than {MAX_BODY_BYTES >> 10} KB; it was cut off.")
         if is_page(body):
             raise self._page(answer, body)
         parser.body(parsed(self.name, body))
@@ -370,13 +380,6 @@ class Remote:
         except (TimeoutError, ProviderUnreachable):
             return
 
-    async def _whole(self, answer: Answer, limit: int) -> bytes:
-        """The body. Raises `ModelError` when it is larger than `limit` bytes."""
-        body = await answer.at_most(limit)
-        if len(body) > limit:
-            raise ModelError(f"{self.name} sent an answer of more than {limit >> 10} KB; it was cut off.")
-        return body
-
     async def _refusal(self, answer: Answer) -> ModelError:
         try:
             body = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
@@ -390,8 +393,8 @@ def _questions(endpoint: ModelEndpoint) -> tuple[WindowQuestion, ...]:
     """The questions about the context size; none if the user states it, or if a hosted service is known to have it."""
     if endpoint.context_tokens is not None:
         return ()
-    own = QUESTIONS.get(endpoint.provider)
-    if own is not None:
-        return own
+    questions = QUESTIONS.get(endpoint.provider)
+    if questions is not None:
+        return questions
     elsewhere = endpoint.provider == OPENAI.name and not OPENAI.is_at(endpoint.base_url)
     return ELSEWHERE if elsewhere and endpoint.known.context_tokens is None else ()

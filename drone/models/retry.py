@@ -250,7 +250,9 @@ class Unpaused(ModelWrapper):
         for _ in range(MOST_PAUSES):
             if reply.finish_reason != PAUSED or reply.tool_calls:
                 return reply
-            said = AssistantMessage(tuple(one for one in reply.blocks if not isinstance(one, WantedCall)), self.name)
+            said = AssistantMessage(
+                tuple(block for block in reply.blocks if not isinstance(block, WantedCall)), self.name
+            )
             listener.billed(reply.usage)
             more = await self._model.ask(replace(ask, messages=(*ask.messages, said)), listener)
             reply = replace(more, blocks=(*reply.blocks, *more.blocks), first_token_ms=reply.first_token_ms)

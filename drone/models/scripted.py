@@ -116,7 +116,8 @@ class ScriptedModel:
             await line.gate.wait()
         if line.thinking:
             listener.delta("thinking.delta", line.thinking)
-        for piece in _pieces(line.text) if line.pieces is None else line.pieces:
+        words = (match.group() for match in _PIECE.finditer(line.text))
+        for piece in words if line.pieces is None else line.pieces:
             listener.delta("model.delta", piece)
         if line.error is not None:
             raise line.error
@@ -155,10 +156,6 @@ def _size(message: UserMessage | AssistantMessage | ToolResults) -> int:
     if isinstance(message, ToolResults):
         return sum(len(result.content) for result in message.as_shown)
     return len(message.text)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
 
 
 class ScriptProblem(ValueError):

@@ -53,10 +53,10 @@ def sendable(parameters: Schema) -> Schema:
     Choices and references at the top become one object with the properties of all branches. This only tells the model
     less: arguments are still validated against the original schema.
     """
-    found = parameters
-    if found.get("type") != "object" or not _NOT_AT_THE_TOP.isdisjoint(found):
-        found = _merged_object(found)
-    shallow = _shallow(found, MOST_LEVELS) if _exceeds(found, MOST_LEVELS) else found
+    schema = parameters
+    if schema.get("type") != "object" or not _NOT_AT_THE_TOP.isdisjoint(schema):
+        schema = _merged_object(schema)
+    shallow = _shallow(schema, MOST_LEVELS) if _exceeds(schema, MOST_LEVELS) else schema
     return shallow if isinstance(shallow, Mapping) else {"type": "object"}
 
 
@@ -70,15 +70,15 @@ def unsendable(parameters: Schema) -> str | None:
 
 
 def _merged_object(schema: Schema) -> Schema:
-    own = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
+    kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     branches = list(_branches(schema, schema, 0))[:_MOST_BRANCHES]
     properties: dict[str, Any] = {}
     for branch in branches:
         for name, inner in _mapping(branch.get("properties")).items():
             properties[name] = inner if properties.setdefault(name, inner) == inner else {}
     if len(branches) > 1:
-        own.pop("additionalProperties", None)
-    return {**own, "type": "object", "properties": properties, "required": sorted(_required(schema, schema, 0))}
+        kept.pop("additionalProperties", None)
+    return {**kept, "type": "object", "properties": properties, "required": sorted(_required(schema, schema, 0))}
 
 
 def _branches(schema: object, root: Schema, level: int) -> Iterator[Schema]:

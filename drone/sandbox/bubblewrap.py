@@ -262,9 +262,10 @@ class Bubblewrap:
             return f"there is no filter of system calls for this kind of machine ({os.uname().machine})"
         problem = self._try(argv)
         if problem is not None and self._sandbox_program.disables_userns:
-            whole, self._sandbox_program = self._sandbox_program, replace(self._sandbox_program, disables_userns=False)
+            full_program = self._sandbox_program
+            self._sandbox_program = replace(full_program, disables_userns=False)
             if (problem := self._try(argv)) is not None:
-                self._sandbox_program = whole
+                self._sandbox_program = full_program
         return problem
 
     def _try(self, argv: Sequence[str]) -> str | None:

@@ -54,6 +54,7 @@ class ControlGroup:
     def close(self) -> None:
         """Blocks until its processes are gone, two seconds at most."""
         with suppress(OSError):
+            # Kernels before 5.14 lack this file.
             _write(self.path / "cgroup.kill", "1")
         give_up = time.monotonic() + _GONE_SECONDS
         while time.monotonic() < give_up:
@@ -79,9 +80,9 @@ class Cgroups:
         """Find and prepare them. `mounted`: where cgroup v2 is mounted, None = look it up. Blocks for some
         milliseconds. Raises `GroupUnavailable`."""
         top = mounted or _mounted(processes)
-        own = top / _own_path(processes).lstrip("/")
+        directory = top / _own_path(processes).lstrip("/")
         try:
-            base = _delegated(top, own)
+            base = _delegated(top, directory)
             _remove_stale(base, lambda pid: (processes / pid).exists())
             home = base / f"mcc-{os.getpid()}"
             if not _enabled(base):
@@ -89,13 +90,16 @@ class Cgroups:
             home.mkdir(exist_ok=True)
             return cls(home, frozenset(_enabled(home)))
         except OSError as error:
-            raise GroupUnavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
+            raise GroupUnavailable(
+                f"cgroups cannot be used: {error.strerror} ({error.filename or directory})"
+            ) from error
 
     def made(self, limits: ProgramLimits) -> ControlGroup:
         """A new group with these limits. Raises OSError."""
         path = self._home / str(next(_NUMBERS))
         path.mkdir()
         settings = {
+            # Without swap, which would let a program take more than its memory; and it is killed as a whole.
             "memory": (("memory.max", limits.memory_bytes), ("memory.swap.max", 0), ("memory.oom.group", 1)),
             "pids": (("pids.max", limits.processes),),
             "cpu": (("cpu.max", f"{round(limits.cpus * _PERIOD_MICROSECONDS)} {_PERIOD_MICROSECONDS}"),),

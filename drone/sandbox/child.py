@@ -248,8 +248,8 @@ async def run(
     lost its lease since this call began. Raises OSError when the program cannot be started.
     """
     term = custody.term
-    own = await _Stdout.made(launch.piped)
-    starting = asyncio.create_task(_started(launch, leash, own))
+    output = await _Stdout.made(launch.piped)
+    starting = asyncio.create_task(_started(launch, leash, output))
     stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes, on_output=launch.on_output) for _ in range(2))
     timed_out = False
     try:
@@ -268,7 +268,7 @@ async def run(
                 await custody.wait_until_trusted(term)
                 leash.let_go()
             if begun is not None and not begun.done():
-                begun.set_result(StartedProgram(lambda: leash.kill(process), process.stdin, own.reader))
+                begun.set_result(StartedProgram(lambda: leash.kill(process), process.stdin, output.reader))
             await _read(process, stdout, stderr)
     except TimeoutError:
         if not limit.expired():
@@ -278,7 +278,7 @@ async def run(
         pass
     finally:
         await to_the_end(_gone(starting, leash, stdout, stderr, custody))
-        own.close()
+        output.close()
     code = starting.result().returncode
     status = -signal.SIGKILL if code is None else code
     return EndedProgram(status if status >= 0 else 128 - status, stdout, stderr, timed_out)

@@ -192,7 +192,7 @@ class Custody:
     def _replace_reaper(self) -> None:
         if self._reaper is not None:
             _dismiss(self._reaper, at_once=True)
-        everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
+        everything = "".join(f"+ {child.pid} {child.started}\n" for child in self._watched.values())
         everything += "".join(f"> {thread} {order_id}\n" for thread, order_id in list(self._at_work.items()))
         self._reaper = _start_reaper(self._margin_seconds / 2, self._watch, (self._pulse() + everything).encode())
         if self._reaper is None:

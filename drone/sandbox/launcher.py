@@ -51,11 +51,11 @@ def descendants() -> list[int]:
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
             children.setdefault(parent, []).append(int(name))
-    found, pending = [], [os.getpid()]
+    known, pending = [], [os.getpid()]
     while pending:
         pending += (below := children.get(pending.pop(), []))
-        found += below
-    return found
+        known += below
+    return known
 
 
 def end_all() -> None:

@@ -80,16 +80,16 @@ def writable(top: str) -> str | None:
 
 def files(top: str) -> Iterator[str]:
     """The regular files below a directory; of the processes only this one's."""
-    own = f"{top}/{os.getpid()}"
+    directory = f"{top}/{os.getpid()}"
     for path, directories, names in os.walk(top):
         if path == "/proc":
             directories[:] = [name for name in directories if not name.isdigit()] + [str(os.getpid())]
-        if path == own:
+        if path == directory:
             directories[:] = [name for name in directories if name not in ELSEWHERE]
         directories[:] = [name for name in directories if not os.path.ismount(os.path.join(path, name))]
         for name in names:
-            if os.path.isfile(found := os.path.join(path, name)) and not os.path.islink(found):
-                yield found
+            if os.path.isfile(file := os.path.join(path, name)) and not os.path.islink(file):
+                yield file
 
 
 def no_setid(libc: ctypes.CDLL, calls: dict[str, int]) -> str | None:
@@ -212,13 +212,13 @@ def main(argument: str) -> None:
         "no_setid": lambda: no_setid(libc, asked["modes"]),
         "no_userns_inside": lambda: no_userns_inside(libc),
     }
-    found = {}
+    results = {}
     for name in asked["walls"]:
         try:
-            found[name] = tried[name]()
+            results[name] = tried[name]()
         except (OSError, ValueError) as error:
-            found[name] = f"it could not be tried: {error}"
-    print(json.dumps(found))
+            results[name] = f"it could not be tried: {error}"
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -146,10 +146,10 @@ def own_paths(workspace: Workspace) -> Iterator[str]:
     mounted directory gets none, and neither does one in /tmp, which stays empty.
     """
     asked, real = map(os.path.normpath, workspace.spellings[:2])
-    own = [asked] if isinstance(workspace, Worktree) else [real]
+    paths = [asked] if isinstance(workspace, Worktree) else [real]
     if os.path.commonpath((asked, real)) not in (asked, real):
-        own.append(asked)
-    for path in dict.fromkeys(own):
+        paths.append(asked)
+    for path in dict.fromkeys(paths):
         top = f"/{path.strip('/').partition('/')[0]}"
         if top not in _MOUNTED and path.count("/") > 1:
             yield from ("--symlink", WORKSPACE, path)

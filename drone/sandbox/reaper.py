@@ -120,11 +120,13 @@ def tree_of(leaders: Iterable[Process]) -> set[int]:
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit())
         if (stat := _stat(pid)) is not None and stat.state not in "ZX"
     }
-    groups = {one.pid for one in leaders if one.pid not in stats or stats[one.pid].started == one.started}
-    found = {pid for pid, stat in stats.items() if stat.group in groups}
-    while more := {pid for pid, stat in stats.items() if stat.parent in found} - found:
-        found |= more
-    return found
+    groups = {
+        leader.pid for leader in leaders if leader.pid not in stats or stats[leader.pid].started == leader.started
+    }
+    tree = {pid for pid, stat in stats.items() if stat.group in groups}
+    while more := {pid for pid, stat in stats.items() if stat.parent in tree} - tree:
+        tree |= more
+    return tree
 
 
 def signal_all(leaders: Iterable[Process], number: signal.Signals) -> None:
@@ -325,9 +327,9 @@ class Reaper:
                 signal_all([self.watched[pid] for pid in self._held], signal.SIGCONT)
                 self._held.clear()
             case ReaperVerdict.STOP:
-                new = [one for pid, one in self.watched.items() if pid not in self._held]
+                new = [child for pid, child in self.watched.items() if pid not in self._held]
                 signal_all(new, signal.SIGSTOP)
-                self._held.update(one.pid for one in new)
+                self._held.update(child.pid for child in new)
             case ReaperVerdict.KILL:
                 self.end()
 

@@ -43,13 +43,13 @@ async def probed(sandbox: Bubblewrap) -> SandboxState:
     try:
         (directory / ".git").mkdir()
         (directory / ".git" / "config").touch()
-        found = await _found(sandbox, Workspace(directory))
+        walls = await _found(sandbox, Workspace(directory))
     except OSError as error:
         without = Walls.without(f"it could not be tried: {error.strerror or error}")
         return SandboxState(kind=kind, walls=without, as_root=as_root)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    return SandboxState(kind=kind, walls=Walls(**found), as_root=as_root)
+    return SandboxState(kind=kind, walls=Walls(**walls), as_root=as_root)
 
 
 async def _found(sandbox: Bubblewrap, workspace: Workspace) -> dict[str, str]:
@@ -115,12 +115,12 @@ def _metered(sandbox: Bubblewrap) -> dict[str, str]:
     meter, limits = sandbox.meter, sandbox.limits
     why = meter.problem or "the controller is not delegated"
     each = f"each process may have {limits.memory_bytes >> 20:,} MB of addresses, all of them together any number"
-    found = {"memory": f"{MISSING}{why}; {each}", "cpu": f"{MISSING}{why}"}
+    states = {"memory": f"{MISSING}{why}; {each}", "cpu": f"{MISSING}{why}"}
     if meter.holds("memory"):
-        found["memory"] = STANDS
+        states["memory"] = STANDS
     if meter.holds("cpu"):
-        found["cpu"] = STANDS
+        states["cpu"] = STANDS
     # A control group or the pid namespace counts the processes of root, RLIMIT_NPROC those of any other user.
     if meter.holds("pids") or os.geteuid() != 0:
-        found["processes"] = STANDS
-    return found
+        states["processes"] = STANDS
+    return states

@@ -70,6 +70,7 @@ async def answered(turn: Turn, origin: Origin, asked: QuestionAsked) -> Question
     The turn's inbox must reach people.
     """
     items = turn.tree.record(origin).conversation.items
+    # A resumed call asks nobody twice: the question stands in the journal under the same derived id.
     if asked.question_id not in items:
         await turn.journal.write(origin, asked)
     item = items[asked.question_id]

@@ -111,15 +111,15 @@ class Toolbox:
         order's background jobs.
         """
         web = tuple(tool for tool, problem in self._web if problem is None)
-        own = (*self._asking, *(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
+        own_tools = (*self._asking, *(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
         if workspace is None:
-            return FunctionTools((*self._skills, *own), notes=notes)
+            return FunctionTools((*self._skills, *own_tools), notes=notes)
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
         shell = () if self.shell.problem else self._shell
         writing = self._writing if checkpoints is not None else ()
-        functions = (*self._files, *outlines, *writing, *git, *shell, *self._skills, *self._rules, *own)
+        functions = (*self._files, *outlines, *writing, *git, *shell, *self._skills, *self._rules, *own_tools)
         tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes, jobs=jobs)
         return EnvironmentGate(tools, detected or Detected())
 
@@ -302,8 +302,8 @@ def provision(
     if groups is None:
         return _provision_by_file(definition, shell_writes, *available)
     available = [only_reading(spec) for spec in available]
-    own = _allowed_by_file(available, definition)
-    allowed = [spec for spec in own if spec.group not in DELEGATION_AND_SHELL_WRITES]
+    allowed_names = _allowed_by_file(available, definition)
+    allowed = [spec for spec in allowed_names if spec.group not in DELEGATION_AND_SHELL_WRITES]
     known = [group for group in groups if group in TOOL_GROUPS]
     notes = [
         AgentStep(name=UNKNOWN_GROUP, message=f"there is no tool group {group[:100]!r}{suggestion(group, TOOL_GROUPS)}")
@@ -358,7 +358,7 @@ def _passed_on(definition: AgentDefinition, *available: ToolSpec) -> tuple[str, 
 def _refusal(name: str, unknown: Sequence[str], empty: Sequence[str], choices: Iterable[str]) -> str:
     dead = [f"{name} has no tool of {' and '.join(dict.fromkeys(empty))} here"] if empty else []
     listed = ", ".join(choices)
-    choose = f"Choose of {listed}, or leave" if listed else "Leave"
+    choose = f"Choose from {listed}, or leave" if listed else "Leave"
     return f"No tool is left for {name}: {'; '.join((*unknown, *dead))}. {choose} allowed_tool_groups out."
 
 

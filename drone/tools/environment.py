@@ -101,8 +101,8 @@ def _machine_facts(workspace: Workspace, git_problem: str | None) -> Mapping[str
 def survey_facts(workspace: Workspace, stop: Event, machine: Mapping[str, Any] = {}) -> dict[str, Any]:
     """The fields of `environment_detect` about a workspace, and those of `machine`. Blocks. Raises `PathError`."""
     walk = Walk(workspace, stop=stop)
-    found = list(walk.entries())
-    files = [entry for entry in found if entry.kind is Kind.FILE]
+    entries = list(walk.entries())
+    files = [entry for entry in entries if entry.kind is Kind.FILE]
     builds = sorted(filter(_is_build_file, files), key=lambda file: (file.depth, file.path))
     manifests = Manifests(workspace, stop)
     manifests.read([file.path for file in builds])
@@ -110,7 +110,7 @@ def survey_facts(workspace: Workspace, stop: Event, machine: Mapping[str, Any] =
     git, git_notes = git_head(workspace)
     return {
         "files": len(files),
-        "directories": sum(entry.kind is Kind.DIRECTORY for entry in found),
+        "directories": sum(entry.kind is Kind.DIRECTORY for entry in entries),
         "languages": _languages(files),
         "build_files": [display_path(file.path) for file in builds[:_LISTED]],
         "build_file_count": len(builds),
@@ -311,9 +311,9 @@ async def first_look(survey: WorkspaceSurvey | None, workspace: Workspace, git: 
     """
     if survey is None:
         return Look()
-    found, guide = survey.found, survey.guide
-    changed = await _changed_files(workspace, git, threads) if found["git"] and git.problem is None else ""
-    body = "\n".join(line for line in (*_fact_lines(found), changed, guide) if line)
+    facts, guide = survey.found, survey.guide
+    changed = await _changed_files(workspace, git, threads) if facts["git"] and git.problem is None else ""
+    body = "\n".join(line for line in (*_fact_lines(facts), changed, guide) if line)
     heading = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
     return Look(f"{heading}\n{fenced(body, GUIDE)}", succeeded=True)
 
@@ -346,6 +346,7 @@ async def _changed_files(workspace: Workspace, git: Git, threads: OwnThreads) ->
         inner = await submodules_of(checkout)
         nothing = "nothing is changed since the commit" + (", but maybe in its submodules" if inner.unseen else "")
         return _few("changed", as_entries(inner)) or nothing
+    # What git cannot tell is left out of the first look; the git tools say why when they are called.
     except (ToolFailed, PathError):
         return ""
 

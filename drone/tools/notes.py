@@ -56,10 +56,10 @@ async def memory_search(
         query: Words that the note would have.
         limit: How many notes at most.
     """
-    found = await _notes(context).search(query, "memory", limit)
-    if not found:
+    notes = await _notes(context).search(query, "memory", limit)
+    if not notes:
         return Output("Nothing in this project's memory has any of these words.", untrusted=False)
-    parts = (f"{_note_line(note)}\n  {cut(' '.join(note.text.split()), _SHOWN)}" for note in found)
+    parts = (f"{_note_line(note)}\n  {cut(' '.join(note.text.split()), _SHOWN)}" for note in notes)
     return Output("\n".join([NO_INSTRUCTION, *parts]))
 
 

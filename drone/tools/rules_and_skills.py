@@ -237,15 +237,15 @@ class SkillTools:
 
     def _skills(self, workspace: Workspace | None) -> Mapping[str, Skill]:
         """All skills by name. Blocks on the disk."""
-        found: dict[str, Skill] = {}
+        skills: dict[str, Skill] = {}
         for directory in self.directories:
             if directory.is_dir():
                 for skill in _skills_in(Workspace(directory), "."):
-                    found.setdefault(skill.name, skill)
+                    skills.setdefault(skill.name, skill)
         if workspace is not None:
             for skill in _skills_in(workspace, WORKSPACE_SKILLS, own=True):
-                found.setdefault(skill.name, skill)
-        return found
+                skills.setdefault(skill.name, skill)
+        return skills
 
 
 def _skills_in(root: Workspace, directory: str, *, own: bool = False) -> Iterator[Skill]:

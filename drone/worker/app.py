@@ -122,6 +122,7 @@ class DroneApp(App):
         self._load = load
         self.add_defaults(self._configuration)
         self.steps["worker"].add(DroneStep)
+        # No retries by Celery: an order that is left over is nudged for again by a sweep (docs/decisions/01).
         self.task(run_order, base=OrderTask, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
         self.task(canary_returned, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0, send_events=False)
 
@@ -179,6 +180,7 @@ def run_order(task: Any, order_id: object) -> None:
     (docs/decisions/01)."""
     if not may_name_an_order(order_id):
         raise ValueError("the argument of this task is the id of an order")
+    # The drone has closed and its worker is about to exit: a sweep nudges again for this order.
     if task.app.drone is None:
         return
     try:
@@ -212,6 +214,7 @@ def serve(app: DroneApp) -> int:
         loglevel=settings.log_level.upper(),
         queues=",".join(settings.queues),
         quiet=True,
+        # Drones learn from the database who else is up; no worker has to read the events of all others.
         without_gossip=True,
         without_mingle=True,
     )

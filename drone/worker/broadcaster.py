@@ -76,6 +76,8 @@ class Broadcaster:
         attempt = (delta.round, delta.attempt, delta.index)
         key = (delta.order_id, delta.record_id, delta.kind, *attempt, delta.call_id)
         self._deltas.setdefault(key, []).append(delta)
+        # The first piece starts the timer and later ones do not put it off: steady text would otherwise never be
+        # published.
         if self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)
 
@@ -96,6 +98,7 @@ class Broadcaster:
     async def flush(self) -> None:
         """Publish everything that waits: text first, so that no viewer sees text after the entry that completes it, and
         hints last."""
+        # Cleared before the messages are taken: what arrives while they are published sets it again.
         self._urgent.clear()
         if self._gathering is not None:
             self._gathering.cancel()
@@ -105,6 +108,8 @@ class Broadcaster:
         self._entries.clear()
         messages.extend(self._progress.values())
         messages.extend(self._hints.values())
+        # Taken before they are published: messages that fail are not tried again, since viewers read the journal
+        # anyway.
         self._deltas, self._hints, self._progress, self._characters = {}, {}, {}, 0
         if messages:
             await self._publisher.publish(messages)

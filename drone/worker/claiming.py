@@ -148,6 +148,7 @@ class Claiming:
 
     async def claim(self, execution: Execution) -> Claim | None:
         """The claim; None when the order cannot be claimed, or was parked until its workspace is there."""
+        # Read once: the lease may be lost, and replaced by another, while the claim is on its way.
         incarnation = self._claimant.incarnation
         if incarnation is None:
             return None
@@ -202,6 +203,7 @@ class Claiming:
         seq = await workspaces.park(claimed, plan, drone=self._claimant.name)
         if seq is not None:
             parked = {"status": OrderStatus.WAITING, "reason": WaitingReason.WORKSPACE, "detail": plan.waits}
+            # The claim's own entry is among them: `claim` announces nothing of an order that it does not answer.
             entries = await self._store.entries(claimed.order.id, after=claimed.last_seq - 1)
             self._broadcaster.moved(claimed.order.model_copy(update={**parked, "last_seq": seq}), entries)
         return None
@@ -279,11 +281,13 @@ class Poll:
         """Fill a slot that became free from the orders found before, or poll if more may wait. Call on the loop."""
         if self._ahead and asyncio.get_running_loop().time() > self._ahead_until:
             self._ahead.clear()
+            # Too old to start without asking again: more were fetched than this drone gets through in that time.
             self._beyond = max(1, self._beyond // 2)
             self._more = True
         while self._ahead and self._slots.take():
             self._begin(self._ahead.popleft())
             if not self._ahead:
+                # All of them were started in time: fetch more at once.
                 self._beyond = min(2 * self._beyond, self._slots.total)
         if self._more and not self._ahead and self._slots.free > 0:
             self.look()
@@ -309,10 +313,12 @@ class Poll:
         self._ahead.clear()
         # Set before the slots are counted: a thread that frees a slot afterwards sees `wanting`, and calls `freed`.
         self._more = True
+        # Not `slots.free`, which is 0 while the drone is kept clear: this poll decides whether it still has to be.
         free = self._slots.total - self._slots.active
         if free <= 0:
             return 0
         skipped, self._skipped, misses = tuple(self._skipped), set(), self._misses
+        # All drones get the same first rows and divide them: one's own share is found only among the shares of all.
         most = min((free + self._beyond) * self._drones, MOST_ASKED)
         waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, most, besides=skipped))
         alone = [item.order_id for item in waiting if item.alone]

@@ -68,6 +68,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         worker.app.drone = drone
         tune_collector()
         self._drain_on_signals(worker, drone)
+        # A queue for this start alone, so that no other process takes its canaries.
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))
         drone.start_canary(queue, restart=lambda: restart_consumer(worker))
@@ -83,6 +84,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
             drone.close()
             worker.app.drone = None
 
+    # A cold shutdown hands orders back as well.
     terminate = stop
 
     def opened(self, settings: Settings, hire: "Callable[[Settings], Crew]") -> "DroneProcess":
@@ -93,6 +95,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
             drone.drain()
 
         signals.worker_shutting_down.connect(shutting_down, sender=worker.hostname, weak=False)
+        # One end for all three: Celery's own handler of SIGQUIT does not wait for running tasks.
         for name in ("SIGTERM", "SIGINT", "SIGQUIT"):
             install_worker_term_handler(worker, sig=name, verbose=False)
 
@@ -146,6 +149,7 @@ def exit_in_time(drone: "DroneProcess", most_seconds: float) -> None:
     drone.drained.wait(most_seconds)
     threading.Event().wait(min(GONE_SECONDS, max(0.0, over - time.monotonic())))
     log.warning("the worker did not end in time")
+    # `sys.exit` would end only this thread, and handlers at exit may hang on the same broker or database.
     os._exit(int(state.should_stop or 0))
 
 

@@ -49,6 +49,8 @@ class ControlListener:
 
     def poke(self) -> None:
         """Poll the database now."""
+        # Counted as well: an order that is just being claimed listens to nothing yet, and sees by the count what it
+        # missed.
         self._executions.pokes += 1
         self._poked.set()
 
@@ -67,13 +69,14 @@ class ControlListener:
         listening = self._executions.listening()
         if not listening:
             return
-        found: dict[str, list[Control]] = {}
+        by_order: dict[str, list[Control]] = {}
         for control in await self._store.once(lambda store: store.controls.pending(listening)):
-            found.setdefault(control.order_id, []).append(control)
-        await asyncio.gather(*(self._pass_on(order_id, controls) for order_id, controls in found.items()))
+            by_order.setdefault(control.order_id, []).append(control)
+        await asyncio.gather(*(self._pass_on(order_id, controls) for order_id, controls in by_order.items()))
 
     async def _pass_on(self, order_id: str, controls: Sequence[Control]) -> None:
         execution = self._executions.get(order_id)
+        # It left while its controls were read; they stay open for its next holder.
         if execution is None:
             return
         try:
@@ -90,6 +93,7 @@ class ControlListener:
                     await self._poked.wait()
             except TimeoutError:
                 pass
+            # Cleared before reading: a message that arrives meanwhile causes another look.
             self._poked.clear()
             try:
                 await self.once()
@@ -117,6 +121,7 @@ class ControlListener:
             return
         async with hearing(self._redis, self._prefix, [control_channel(incarnation, self._prefix)]) as opened:
             while self._lease.incarnation == incarnation:
+                # A second at most, to notice a new incarnation: that one has another channel.
                 message = await opened.next(1.0)
                 if message is not None:
                     self.connected = True

@@ -111,6 +111,7 @@ class DroneProcess:
                 self._metrics.serve()
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
+            # Before registering, because the registration lists the crew's agents, tools and models.
             crew, self._sandbox = self._loop.submit(self._hire_crew()).result(START_SECONDS)
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
@@ -128,6 +129,7 @@ class DroneProcess:
             sweep_seconds=self._settings.sweep_seconds,
             metrics=None if self._metrics is None else self._metrics.work,
         )
+        # After the workshop is open: a renewal may find the lease lost, and then stops what runs in the workshop.
         self._keeper.start()
         self._sweep.start()
         self._ending.start()
@@ -206,7 +208,9 @@ class DroneProcess:
     def _await(self, serving: "Future[bool]") -> bool:
         while not serving.done():
             with suppress(TimeoutError, CancelledError):
+                # Not `result`: a TimeoutError of the order itself would look like the end of this wait.
                 serving.exception(LOOK_SECONDS)
+            # The loop may have ended with the order still in it: nobody would ever set the result.
             if self.drained.is_set() or not self._loop.alive:
                 serving.cancel()
                 return False
@@ -226,6 +230,8 @@ class DroneProcess:
         self._drain_requests.get()
         self.ending.set()
         log.info("draining", drone=self._settings.name, active=self._slots.active)
+        # Before the orders are wound down: other drones divide waiting orders among those that are up, and this one no
+        # longer is.
         self._keeper.drain()
         try:
             seconds = self._settings.drain_hand_back_seconds + HAND_BACK_SECONDS
@@ -240,6 +246,7 @@ class DroneProcess:
 
     def _leave(self) -> None:
         self._sweep.stop(0.5)
+        # Before the lease ends: a later renewal would take it for lost.
         self._keeper.stop(0.5)
         try:
             self._keeper.leave()
@@ -284,6 +291,7 @@ class DroneProcess:
     def _die(self, problem: BaseException) -> None:
         """End this process at once; other drones take its orders over, as after a kill."""
         try:
+            # Without memory even this may fail; the process ends all the same.
             log.critical("the drone is broken and ends", exc_info=problem)
         finally:
             self._wedged()
@@ -306,6 +314,8 @@ class DroneProcess:
     def _end_lost(self, crew: Crew, incarnation: str) -> None:
         """End the programs and executions of a lost lease before anything can start under a new one."""
         if crew.custody is not None:
+            # Programs at once and in this thread: the loop may be busy, and another drone may work in the same
+            # directory by now.
             crew.custody.end_term()
         self._loop.call(lambda: self._workshop.fence(incarnation))
 

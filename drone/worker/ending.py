@@ -102,6 +102,7 @@ class Finisher:
                 if execution.cancel is not None:
                     outcome = cancelled(execution.cancel)
             except BadEntry as problem:
+                # Now the database refuses words of our own; `abandon` is what is left.
                 if refused_before:
                     raise
                 refused_before = True
@@ -192,6 +193,7 @@ class Finisher:
         reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
         left = claim.order.model_copy(update={"status": reached.status, "last_seq": reached.seq})
         entries = await self._store.entries(order_id, after=claim.last_seq)
+        # The last entry says that the order was handed back; the ones before were published when they were written.
         self._broadcaster.moved(left, entries[-1:], why)
         log.info("order handed back", order_id=order_id, why=why)
 
@@ -273,15 +275,15 @@ def cancelled(control: Control | None) -> OrderOutcome:
 def internal_error(problem: BaseException | None) -> OrderOutcome:
     """The outcome of an order that failed by an error of the drone itself."""
     what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
-    detail = f"The drone met an error of its own: {what}"[:500]
+    detail = f"The drone had an internal error: {what}"[:500]
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
 def threads_exhausted() -> OrderOutcome:
     """The outcome of an order that used up its threads with calls that never ended, as it would in the next drone."""
     detail = (
-        "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
-        "restart for that, and the order is not tried again: mend the tool, or what it works on."
+        "Its tool calls took all threads that an order may have: they were abandoned and never ended. Its drone has to "
+        "restart because of them, and the order is not tried again: fix the tool, or what it works on."
     )
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
@@ -289,8 +291,8 @@ def threads_exhausted() -> OrderOutcome:
 def froze_a_drone() -> OrderOutcome:
     """The outcome of an order whose tool blocked a drone's interpreter until other drones took that drone for lost."""
     detail = (
-        "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
-        "mend the tool, or what it works on."
+        "A tool that it called blocked its drone's interpreter until other drones took that drone for lost. The order "
+        "is not tried again: fix the tool, or what it works on."
     )
     return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 

@@ -65,6 +65,7 @@ class Refusals:
         """Close the receipt of this control with the sentence `why`; a receipt that is closed already stays as it
         is."""
         task = asyncio.create_task(self._refuse(control_id, why))
+        # The event loop holds tasks only weakly: one that nobody keeps may be collected before it is done.
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
 
@@ -179,6 +180,7 @@ class Execution:
         self.router = ControlRouter(journal, RefusedReceipts(journal, refusals), idle, tree, people)
         self.router.workspace_key = self.workspace.key if self.workspace is not None else ""
         self.seen = claim.control_seq
+        # It was stopped while the claim was on its way.
         if self.stop is not None:
             journal.seal()
 
@@ -202,6 +204,7 @@ class Execution:
         new = list(map(self.redactor.model, unseen))
         if not new:
             return
+        # Noted before they are applied: the next poll may read the same ones meanwhile.
         self.seen = max(control.number for control in new)
         if cancel := next(filter(is_cancel, new), None):
             self.halt(Stop.CANCEL, cancel)
@@ -215,6 +218,7 @@ class Execution:
         """Park the order for a reason of this drone, even if its tree is active; its open calls stay open."""
         if self.stop is None:
             self.halt(Stop.PARK)
+            # After `halt`, which notes what the tree waits for.
             self.waits_for = (block,)
 
     def end(self, outcome: OrderOutcome) -> None:
@@ -266,6 +270,7 @@ class Executions:
 
     def leave(self, execution: Execution) -> None:
         if execution.stop is Stop.HAND_BACK and execution.held is not None:
+            # It has ended here, but its row names this drone until `Workshop.wind_down` hands it back.
             self._handed_back.append(execution.held[0])
         del self._executions[execution.order_id]
         self.left += 1

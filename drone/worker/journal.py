@@ -198,6 +198,7 @@ class Writer:
         self._broadcaster = broadcaster
         self._most_bytes = most_bytes
         self._grew = grew
+        # Threads of their own: neither reading nor a long text may delay a commit.
         self._groups = AsyncStore(store, 1, "journal")
         self._texts = AsyncStore(store, 2, "texts")
         self._queue: list[_Waiting] = []
@@ -247,6 +248,7 @@ class Writer:
             async with self._moved:
                 # A write that exceeds the bound by itself is queued alone; otherwise it would wait for ever.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
+            # It may have been sealed while this write waited for room.
             journal.check_open()
         waiting = _Waiting(
             journal, drafts, texts, commands, weight, time.monotonic(), asyncio.get_running_loop().create_future()
@@ -315,6 +317,7 @@ class Writer:
         for waiting in group:
             self._answer(waiting, committed, places)
         self._publish(committed)
+        # After the answers, because `quiet` promises that they are folded in.
         self._flying = []
         self._bytes -= sum(waiting.weight for waiting in group)
         async with self._moved:
@@ -376,7 +379,7 @@ def group_of(some: Iterable[_Waiting]) -> CommitGroup:
         parts.setdefault(waiting.journal.order_id, []).append(OrderPart(waiting.drafts, waiting.commands))
         texts.setdefault(waiting.journal.order_id, {}).update(waiting.texts)
     return CommitGroup(
-        [OrderParts(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]
+        [OrderParts(id_, journals[id_].epoch, journals[id_].last_seq, parts[id_], texts[id_]) for id_ in sorted(parts)]
     )
 
 

@@ -146,6 +146,7 @@ class Keeper:
 
     def _describe(self, incarnation: str) -> None:
         if not self._described:
+            # Set first: another thread may bring a newer description while this one is written.
             self._described = True
             self._leases.describe(self._registration.model_copy(update={"incarnation": incarnation}))
 

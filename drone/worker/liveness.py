@@ -62,6 +62,7 @@ class ThreadHealth:
         ended. An order that delays only itself does not count.
         """
         waits = self._pools.keep_waiting()
+        # While nothing waits, idle threads are no stall: a number that is new at each look counts as progress.
         stuck_seconds = self._stall.look(self._pools.ended if waits else -self._clock())
         left_behind = self._pools.left_behind()
         if left_behind >= MOST_LEFT_BEHIND:
@@ -146,6 +147,7 @@ class Canary:
 
     async def once(self) -> bool | None:
         """Whether a canary came back; None when the try proves nothing. Raises `DispatchUnavailable`."""
+        # A full drone takes no messages, so that its silence proves nothing.
         if self._slots.free <= 0:
             return None
         fillings = self._slots.fillings

@@ -122,6 +122,7 @@ class AsyncStore:
             except StoreUnavailable as problem:
                 if failures == 0:
                     log.warning("the drone waits for the database", problem=str(problem))
+                # Without a bound: the lease ends a drone's hold on an order, not the number of tries.
                 pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 failures += 1
@@ -165,7 +166,8 @@ class Grouped(Generic[A, B]):
     async def _ask_all(self) -> None:
         try:
             while self._waiting:
-                waiting = [one for one in self._waiting if not one[1].done()]
+                # Whoever was cancelled while waiting takes no answer any more.
+                waiting = [asked for asked in self._waiting if not asked[1].done()]
                 self._waiting = []
                 for start in range(0, len(waiting), self._most):
                     await self._ask(waiting[start : start + self._most])
@@ -178,17 +180,17 @@ class Grouped(Generic[A, B]):
         except Exception as problem:
             # One bad question must not fail the others of its batch.
             if len(group) > 1:
-                for one in group:
-                    await self._ask([one])
+                for single in group:
+                    await self._ask([single])
                 return
             answers = [problem]
-        for (_, answer), found in zip(group, answers, strict=True):
+        for (_, answer), given_answer in zip(group, answers, strict=True):
             if answer.done():
                 continue
-            if isinstance(found, Exception):
-                answer.set_exception(found)
+            if isinstance(given_answer, Exception):
+                answer.set_exception(given_answer)
             else:
-                answer.set_result(found)
+                answer.set_result(given_answer)
 
 
 def wait_in_thread(seconds: float) -> None:

@@ -89,6 +89,7 @@ async def callback_url(port: int, ready: Callable[[], None]) -> str:
         _, path, *_ = request.partition(b"\r\n")[0].decode("ascii", "replace").split(" ")
         writer.write(_PAGE)
         writer.close()
+        # A browser asks for an icon as well.
         if path.startswith("/callback?") and not came.done():
             came.set_result(f"http://127.0.0.1:{port}{path}")
 

@@ -121,6 +121,7 @@ class WorkerChannel(transport.Channel):
             raise
         except Exception as problem:
             self._drop(problem)
+            # As if nothing had come: kombu goes on with the next message.
             raise Empty from problem
 
     def _drop(self, problem: Exception) -> None:

@@ -103,10 +103,12 @@ class Runner:
         journal.seal()
         owed = journal.take_owed() if outcome is not None and execution.stop is None else ()
         if execution.stop is not Stop.FENCED:
+            # Another drone holds the order by now, and goes on from what is committed.
             with suppress(JournalError):
                 await journal.settle()
         await journal.quiet()
         if outcome is None and execution.stop is Stop.PARK:
+            # A receipt that is still open counts as a new control, and would keep the order from being parked or ended.
             await refusals.stored()
             await self._finisher.park(execution)
             return None
@@ -173,6 +175,7 @@ class Runner:
         # A control placed between the claim and `hold` poked this drone before it listened for this order.
         if claim.has_open_controls or execution.pokes != self._executions.pokes:
             await self._read_controls(execution)
+        # A master that has begun was shown the session before; its journal holds it.
         session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
@@ -201,6 +204,7 @@ class Runner:
             if (block := fetch_again(claim.order, str(problem))) is None:
                 return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.EXPIRED, detail=str(problem))
             execution.wait_for(block)
+            # The error ends the turn; as the execution has stopped, `outcome_of` answers None, and the order is parked.
             raise
         except CannotFetch as problem:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
@@ -225,11 +229,11 @@ class Runner:
         """For a partial revert: ids of the reverted order's calls that had ended at the entry which it goes back to."""
         if order.kind is not OrderKind.REVERT or order.origin is None or order.origin.after is None:
             return frozenset()
-        source, last, found = order.origin.order_id, order.origin.after, set[str]()
+        source, last, ended = order.origin.order_id, order.origin.after, set[str]()
         for after in range(0, last, PAGE):
             entries = await self._store.page(source, after=after, limit=min(PAGE, last - after))
-            found |= {entry.data.call_id for entry in entries if isinstance(entry.data, ToolFinished)}
-        return frozenset(found)
+            ended |= {entry.data.call_id for entry in entries if isinstance(entry.data, ToolFinished)}
+        return frozenset(ended)
 
     async def _documents(self, order: WorkOrder, journal: OrderJournal) -> OrderDocuments | None:
         """The document that the order generates or talks about; None without one. Raises `DocumentLost`."""
@@ -244,6 +248,7 @@ def outcome_of(execution: Execution, turn: "asyncio.Task[OrderOutcome]") -> Orde
 
     Raises the turn's error if `is_exhausted` holds for it.
     """
+    # Before looking at the turn: these outcomes hold however it unwound.
     if execution.stop is Stop.CANCEL:
         return cancelled(execution.cancel)
     if execution.stop is Stop.END:

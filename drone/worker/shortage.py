@@ -196,6 +196,7 @@ class MemoryWatch:
         for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.MEMORY, MOST_REQUEUED)):
             if len(self._executions) and self._sizes.get(waiting.order_id, 0) > room:
                 continue
+            # One at a time: only when it has grown does it show whether there is room for another.
             if await self._requeue(waiting.order_id):
                 return
 
@@ -226,7 +227,7 @@ class MemoryWatch:
         if resident > limit or (resident > limit * FULL and self._collections.is_due):
             self._collect()
             resident = self._resident() or resident
-        going = {one.order_id: one for one in self._executions if one.goes_on}
+        going = {running.order_id: running for running in self._executions if running.goes_on}
         held = {order_id: execution.weight for order_id, execution in going.items()}
         judgement = judge(limit, resident, self._idle, held)
         self._set_shortage(judgement.shortage)
@@ -241,6 +242,7 @@ class MemoryWatch:
         self._left_when_collected = self._executions.left
         self._collections.run()
         if not len(self._executions):
+            # Only ever less: the heap does not return all that former orders took.
             self._idle = min(self._idle, self._resident() or self._idle)
 
     def _set_shortage(self, shortage: str | None) -> None:
@@ -295,6 +297,7 @@ class DiskWatch:
         self._executions = executions
         self._store = store
         self._look_seconds = look_seconds
+        # A disk that does not answer then holds up this thread alone.
         self._looking = Offload(1, "disk")
 
     async def run(self) -> None:

@@ -129,10 +129,10 @@ def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registrati
         return SiteVerdict.HERE
     if sight.refused:
         return SiteVerdict.NOBODY if begun else SiteVerdict.INVALID
-    covering = [one for one in others if _is_under(sight.path, map(Path, one.workspace_roots))]
-    if sight.exists and any(one.host == host for one in covering):
+    covering = [drone for drone in others if _is_under(sight.path, map(Path, drone.workspace_roots))]
+    if sight.exists and any(drone.host == host for drone in covering):
         return SiteVerdict.ELSEWHERE
-    if any(one.host != host for one in covering):
+    if any(drone.host != host for drone in covering):
         return SiteVerdict.PERHAPS
     return SiteVerdict.NOBODY if begun else SiteVerdict.INVALID
 

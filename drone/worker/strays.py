@@ -57,4 +57,5 @@ class Strays:
         except StoreUnavailable as problem:
             log.debug("strays wait for the database", problem=str(problem))
         else:
+            # Only now: a look that failed is repeated.
             self._losses = losses

@@ -84,8 +84,8 @@ class Tidying:
         alone = partial(self._alone, site.locks, children)
         sweep = Sweep(site.checkouts, git, before, most, self._is_free, alone)
         kept = await sweep.run(self._crew.pools.of(CHECKOUTS))
-        for one in kept.kept:
-            log.info("a checkout is kept because it holds unsaved work", place=one.place, why=one.why)
+        for checkout in kept.kept:
+            log.info("a checkout is kept because it holds unsaved work", place=checkout.place, why=checkout.why)
         return kept
 
     @asynccontextmanager

@@ -28,7 +28,7 @@ MOST_CHECK_BYTES = 32 * 1024
 MOST_TRIAL_BYTES = 1_024
 MOST_AT_ONCE = 4
 TRIAL_SECONDS = 60.0
-BUSY = "This drone tries models for somebody else just now: ask again in a minute."
+BUSY = "This drone is testing models for somebody else: ask again in a minute."
 
 
 class TrialResults:
@@ -140,10 +140,10 @@ class ServerTrials:
             log.info("an MCP server is tried", server=test.server, tool=test.tool)
             try:
                 async with asyncio.timeout(TRIAL_SECONDS):
-                    found = await self._crew.servers.test(test)
+                    tested = await self._crew.servers.test(test)
             except TimeoutError:
-                found = ToolTested(server=test.server, problem=f"It did not answer within {TRIAL_SECONDS:g} s.")
-            await self._results.put(trial_id, [found])
+                tested = ToolTested(server=test.server, problem=f"It did not answer within {TRIAL_SECONDS:g} s.")
+            await self._results.put(trial_id, [tested])
         except StoreUnavailable as problem:
             log.warning("a trial was dropped because the database is unavailable", problem=str(problem))
         except Exception:

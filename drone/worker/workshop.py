@@ -153,7 +153,7 @@ class Workshop:
     async def run(self) -> None:
         """Run all loops until cancelled."""
         async with asyncio.TaskGroup() as group:
-            self._seeking.append(group.create_task(self._poll.run()))
+            self._seeking.append(group.create_task(self._poll.run()))  # `wind_down` ends these first, while orders run
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
             self._seeking.append(group.create_task(self._clear_checkpoints()))
@@ -302,7 +302,7 @@ class Workshop:
             await self._poll.missed.wait()
             self._poll.missed.clear()
             try:
-                others = [one for one in await self._poll.rivals() if one != self._lease.incarnation]
+                others = [rival for rival in await self._poll.rivals() if rival != self._lease.incarnation]
                 if others:
                     await self._publisher.call(others)
             except StoreUnavailable as problem:
@@ -378,12 +378,13 @@ class Workshop:
     async def _hand_back(self, held: Sequence[Claim], why: str) -> None:
         message = f"drone {self._settings.name} " + (f"restarts, because {why}" if why else "was told to stop")
         name, epochs = self._settings.name, [(claim.order.id, claim.epoch) for claim in held]
+        # Once, not patiently: this process is about to exit, and a sweep returns what it leaves.
         returned = await self._store.once(lambda store: store.claims.hand_back(epochs, drone=name, message=message))
         log.info("orders handed back", orders=list(returned))
         orders = {claim.order.id: claim.order for claim in held}
         reached = await self._store.once(lambda store: store.journal.reached(returned))
         written = await self._store.once(
-            lambda store: {one: store.journal.read(one, after=at.seq - 1) for one, at in reached.items()}
+            lambda store: {id_: store.journal.read(id_, after=at.seq - 1) for id_, at in reached.items()}
         )
         for order_id, at in reached.items():
             left = {"status": at.status, "last_seq": at.seq, "detail": None}

@@ -151,6 +151,7 @@ async def clear_up(
     if not home.has(order_id):
         return 0
     lock = await threads.tool(home.hold, order_id)
+    # A process of this machine still works there, or clears up itself.
     if lock is None:
         return len(await threads.tool(home.places, order_id))
     try:
@@ -186,8 +187,8 @@ async def _save_left_over(
         return True
     workspace = await threads.tool(opened, page.workspace)
     await threads.tool(place.remove_stale_locks)
-    own = await worktree_repository(git, await threads.tool(worktree_at, place, workspace), threads)
-    if await own.commit_of(page.base) is None:
+    repository = await worktree_repository(git, await threads.tool(worktree_at, place, workspace), threads)
+    if await repository.commit_of(page.base) is None:
         raise ToolFailed(f"{page.workspace} is another repository than the one that it was made of.")
-    kept = await save(own, page)
+    kept = await save(repository, page)
     return kept.is_whole

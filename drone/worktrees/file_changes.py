@@ -53,7 +53,7 @@ def apply_changes(
     the way. Blocks.
     Raises OSError.
     """
-    refused = refusals(workspace.fd, protected, [ChangedPath(one.path, one.status != "D") for one in changes])
+    refused = refusals(workspace.fd, protected, [ChangedPath(each.path, each.status != "D") for each in changes])
     left = []
     # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
@@ -93,19 +93,20 @@ def _apply(workspace: Workspace, staged: Workspace, change: FileChange) -> bool:
         return False
     name = os.path.basename(change.path)
     try:
-        found = _status(name, above)
-        if found is not None and (stat.S_ISDIR(found.st_mode) or workspace.private.holds(found)):
+        status = _status(name, above)
+        if status is not None and (stat.S_ISDIR(status.st_mode) or workspace.private.holds(status)):
             return False
         if change.status == "D":
-            if found is not None:
+            if status is not None:
                 os.unlink(name, dir_fd=above)
                 _prune(workspace, change.path)
             return True
         source = _above(staged, change.path, make=False)
         try:
-            if change.status == "A" and found is not None:
+            # Applied before, by a merge that was cut off; or somebody else has made a file of that name.
+            if change.status == "A" and status is not None:
                 return _same(name, above, source)
-            _put(name, source, above, found)
+            _put(name, source, above, status)
         finally:
             os.close(source)
         return True
@@ -167,6 +168,7 @@ def _copy(name: str, source: int, draft: str, target: int) -> None:
     ):
         shutil.copyfileobj(old, new)
         new.flush()
+        # The rename replaces what was there, so the new content must be on the disk first.
         os.fsync(new.fileno())
 
 

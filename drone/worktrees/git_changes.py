@@ -23,7 +23,7 @@ def with_git_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
         update={
             "base": next((base for base in begun if base), None),
             "branch": commits[-1].branch if commits else None,
-            "commits": tuple(CommitMade(id=one.commit, subject=one.subject) for one in commits),
+            "commits": tuple(CommitMade(id=commit.commit, subject=commit.subject) for commit in commits),
             "worktrees": tuple(worktrees.values()),
         }
     )

@@ -30,6 +30,12 @@ from mcc.contracts.journal import Outcome
 
 NAMESPACE = "refs/mcc"
 
+IN_A_WORKTREE = (
+    "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
+    "what git ignores. When you have completed your work it is merged back; others change the workspace meanwhile."
+)
+"""Tells an agent that it works in a worktree."""
+
 IN_A_WORKSPACE = frozenset(
     {
         "environment_read",
@@ -176,6 +182,7 @@ class Isolated:
             return known if isinstance(known, WorktreeEnded) else None
         place, page = self._all.home.place(self._all.order_id, task.record_id), self._page(known)
         if workspace is not None:
+            # Background jobs may still write there; what is saved must be all.
             await self._all.jobs.end(workspace)
         async with self._all.one_at_a_time:
             if workspace is None:
@@ -225,8 +232,8 @@ class Isolated:
         record = turn.tree.begun(task.record_id)
         if record is None:
             return False
-        ended = {one.tool for one in record.receipts if one.outcome != Outcome.DENIED}
-        begun = {one.name for one in record.open.started.values()} if record.open else set()
+        ended = {call.tool for call in record.receipts if call.outcome != Outcome.DENIED}
+        begun = {call.name for call in record.open.started.values()} if record.open else set()
         return not writing.isdisjoint(ended | begun)
 
     async def _worktree(self, place: WorktreeDirectory, turn: Turn) -> Worktree:
@@ -242,8 +249,8 @@ class Isolated:
         self, page: WorktreePage, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
     ) -> WorktreeOutcome:
         try:
-            own = await worktree_repository(self._all.git, worktree, turn.threads)
-            kept = await save(own, page)
+            repository = await worktree_repository(self._all.git, worktree, turn.threads)
+            kept = await save(repository, page)
         except TROUBLE as error:
             if worktree.is_gone:
                 return await self._lost(page, turn)

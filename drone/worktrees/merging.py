@@ -47,6 +47,7 @@ class Merging:
             async with keep([change.path for change in clean]):
                 left = await self.threads.tool(apply_changes, self.above.workspace, staged, clean, self.protected)
         conflicts = tuple(dict.fromkeys((*merge.conflicts, *left)))
+        # Somebody may have changed a file between the merge and its application.
         await self._prove(tip, conflicts)
         return Merged(tuple(one.path for one in clean if one.path not in conflicts), conflicts)
 

@@ -80,6 +80,7 @@ class WorktreeDirectory:
         with open(draft, "wb", opener=private_opener) as file:
             file.write(to_json(page))
             file.flush()
+            # The page says that the worktree is whole, so it must not survive a crash as an empty file.
             os.fsync(file.fileno())
         draft.replace(self.directory / "made.json")
 
@@ -99,6 +100,7 @@ class WorktreeDirectory:
         gone = self.directory.with_name(self.directory.name + _GONE)
         delete_tree(gone)
         if self.directory.exists():
+            # Renamed first: a deletion that is cut off leaves nothing that looks like a worktree.
             self.directory.rename(gone)
             delete_tree(gone)
 

@@ -129,11 +129,11 @@ class WorkspaceGit:
 
     def _copy_index(self, name: str) -> None:
         """Copy the repository's index to start from: git then reads only files that changed since. Blocks."""
-        own = self.workspace.git if isinstance(self.workspace, Worktree) else self.common
+        source = self.workspace.git if isinstance(self.workspace, Worktree) else self.common
         target = self._scratch.root / name
         target.unlink(missing_ok=True)
         try:
-            with own.open_file("index", symlinks=False) as index:
+            with source.open_file("index", symlinks=False) as index:
                 target.write_bytes(index.read())
         except PathMissing:
             return

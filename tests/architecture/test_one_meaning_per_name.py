@@ -23,7 +23,7 @@ VAGUE = {"found", "one", "own", "given", "there", "whole"}
 """Words that fit any value: a local variable of a function that does not fit in one look says what it holds."""
 
 SHORT_LINES = 8
-VAGUE_LOCALS = 315
+VAGUE_LOCALS = 69
 """How many there still are. Lower it with each that gets its noun; it never rises."""
 
 

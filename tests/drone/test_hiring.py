@@ -98,7 +98,7 @@ def test_groups_that_give_no_tool_are_refused_with_the_reason(groups: tuple[str,
     with pytest.raises(CannotHire, match=r"^No tool is left for scout: ") as refused:
         child(hiring(SCOUT), "scout", groups=groups)
     said = str(refused.value)
-    assert said.endswith("Choose of workspace_read, diff_read, or leave allowed_tool_groups out.")
+    assert said.endswith("Choose from workspace_read, diff_read, or leave allowed_tool_groups out.")
     assert ("there is no tool group" in said) is (groups != ("web_read",))
     assert ("scout has no tool of web_read here" in said) is ("web_read" in groups)
 

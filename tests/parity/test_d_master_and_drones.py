@@ -62,7 +62,7 @@ async def test_a_missing_agent_type_is_a_named_error(tmp_path: Path) -> None:
     missing, unknown = (step.content for step in world.results())
     assert all(step.is_error for step in world.results())
     assert missing.startswith("agent_type is missing. There are explore, general, ") and "None" not in missing
-    assert unknown.startswith("agent_type names nobody here: 'wizard'. There are explore, general, ")
+    assert unknown.startswith("agent_type names no agent here: 'wizard'. There are explore, general, ")
     with pytest.raises(UnknownAgentType):
         assignment_of({"prompt": "look"}, ["explore"])
     assert world.record.subagent_history == ()

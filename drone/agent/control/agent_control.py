@@ -160,6 +160,7 @@ class AgentControl:
         """Wait for so long before the next request to the provider, or until this agent or an ancestor is resumed."""
         again = asyncio.Event()
         for agent_control in self._lineage():
+            # At the ancestors as well, since a resume of any of them ends the wait.
             agent_control._provider_waits |= {again}
         try:
             with suppress(TimeoutError):
@@ -243,6 +244,7 @@ class AgentControl:
             self.check()
             yield
             self.check()
+        # Whoever may write nothing more ends so, cancelled or not.
         except JournalError:
             raise
         except Exception:

@@ -67,6 +67,7 @@ class ControlJournal:
         writing = asyncio.create_task(self._write_and_report(origin, facts))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
+        # Takes note of an error that no caller waits for any more; asyncio would report it as overlooked.
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(writing)
 
@@ -182,6 +183,7 @@ class ControlRouter:
 
         A message is journaled when the agent reads it, everything else immediately. Tools are removed immediately.
         """
+        # In the order of their arrival: a resume must not overtake its pause while entries are being committed.
         async with self._one_at_a_time:
             with self.idle.moving(_HANDLING):
                 return await self._take(control)
@@ -231,7 +233,7 @@ class ControlRouter:
                 return NOTHING_SET
             case ControlKind.SET_METADATA:
                 why = metadata_problem(merged(agent_control.metadata, control.metadata or {}))
-                return f"What it would have then {why}." if why else None
+                return f"The metadata that it would have then {why}." if why else None
             case ControlKind.PAUSE if agent_control.is_paused_itself:
                 return PAUSED
             case ControlKind.RESUME if agent_control.paused and not agent_control.is_paused_itself:
@@ -265,10 +267,12 @@ class ControlRouter:
                 await self._applied(agent_control, control)
             case ControlKind.RESUME:
                 await self._applied(agent_control, control)
+                # After the entry, which lifts the pause: those who wait look at that.
                 agent_control.resume()
             case ControlKind.CANCEL:
                 why = f"a person cancelled it{f': {control.reason}' if control.reason else ''}"
                 agent_control.cancel(why)
+                # The order as a whole is in no rounds that could be ended; its root agent is.
                 if agent_control is self._top and self._root is not None:
                     self._root.cancel(why)
                 await self._applied(agent_control, control)

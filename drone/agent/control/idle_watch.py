@@ -144,6 +144,7 @@ class _Moving:
             self._idle.move(1)
 
     def __exit__(self, *_: object) -> None:
+        # One that still waits does not count as moving any more.
         if self._began and not self._idle.activities.pop(self._activity).waits:
             self._idle.move(-1)
 
@@ -168,6 +169,7 @@ class _Waiting:
         known = self._known
         if known is not None:
             known.waits -= 1
+            # The activity may have ended within, which has counted it out.
             if not known.waits and self._idle.activities.get(self._activity) is known:
                 self._idle.move(1)
 

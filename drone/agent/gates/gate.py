@@ -158,7 +158,7 @@ class RunGate:
         if self._state.gate.accepted is not None:
             return None, self._answer(GateVerdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
-            said = f"Not looked at: the result was refused {self.tried} times.{self._attempts_left(self.tried)}"
+            said = f"Not checked: the result was refused {self.tried} times.{self._attempts_left(self.tried)}"
             return None, self._answer(GateVerdict(self._state.gate.errors), said)
         verdict = _refuse_untried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
@@ -182,10 +182,10 @@ class RunGate:
         if call.name == VALIDATE:
             return True
         asks = self._gate.check_only
-        given = self._read(call).call.arguments
-        if asks is None or self._state.spending.landing is not None or not isinstance(given, Mapping):
+        arguments = self._read(call).call.arguments
+        if asks is None or self._state.spending.landing is not None or not isinstance(arguments, Mapping):
             return False
-        return given.get(asks) is True
+        return arguments.get(asks) is True
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
         """Check again what was accepted under another drone, without using an attempt; if it is not accepted any more,
@@ -194,6 +194,7 @@ class RunGate:
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
             return None
+        # As the check of a reply: the call has its result in the journal already, so only a text can tell the model.
         return _checked(REPLY, self.tried, verdict)
 
     def _read(self, call: ToolCall) -> ReadCall:
@@ -223,7 +224,7 @@ class RunGate:
         call, notes = (read := self._read(call)).call, read.notes
         if not isinstance(call.arguments, Mapping):
             return GateVerdict((not_an_object(call.name, call.arguments),))
-        offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
+        offered = {name: value for name, value in call.arguments.items() if name != self._gate.check_only}
         try:
             verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
@@ -272,9 +273,9 @@ def _spelled(text: str, spec: ToolSpec) -> Mapping[str, object] | None:
     properties = spec.parameters.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return None
-    found, is_wrapped = json_in(text), {*properties} - {CHECK_ONLY} == {WRAPPED}
-    if isinstance(found, Mapping) and (not is_wrapped or WRAPPED in found):
-        return found
+    read_value, is_wrapped = json_in(text), {*properties} - {CHECK_ONLY} == {WRAPPED}
+    if isinstance(read_value, Mapping) and (not is_wrapped or WRAPPED in read_value):
+        return read_value
     read = read_as(spec.parameters, {WRAPPED: text}).value if is_wrapped else {}
     return None if isinstance(read.get(WRAPPED, ""), str) else read
 

@@ -63,6 +63,8 @@ class ReportGate:
         self._schema = checked_schema(REPORT if known is None else known)
         self._rules = tuple(compiled(rule) for rule in rules)
         self._variables = sorted({name for rule in self._rules for name in rule.expression.names})
+        # By the text of the rules: one that only happens to hold the word has texts loaded in vain, and is judged no
+        # differently.
         self._reads = READS in self._variables or any("lines" in rule.cel for rule in rules)
         self._functions = dict(functions or {})
         self._specs, self.check_only = _specs(self._schema.tool_parameters)
@@ -186,6 +188,7 @@ def variables(
         if one.first:
             span = {"path": reads.normalized(one.path), "start_line": one.first, "end_line": one.last}
             lines.setdefault(call_id, []).append(span)
+    # Made only where a rule names them: receipts and reports can be long.
     made: Mapping[str, Any] = {
         "result": lambda: result,
         "task": lambda: evidence.task,

@@ -110,10 +110,10 @@ def _calls_shown(messages: Iterable[Message]) -> list[str]:
         if isinstance(message, AssistantMessage):
             arguments.update((call.call_id, call.arguments) for call in message.tool_calls)
         elif isinstance(message, ToolResults):
-            for one in message.results:
-                how = "failed" if one.is_error else "ok"
-                given = cut(to_json(arguments.get(one.call_id)).decode(), OUTPUT_CHARACTERS)
-                lines.append(f"{one.name} {given}: {how}\n{cut(unfenced(one.content), OUTPUT_CHARACTERS)}")
+            for result in message.results:
+                how = "failed" if result.is_error else "ok"
+                sent = cut(to_json(arguments.get(result.call_id)).decode(), OUTPUT_CHARACTERS)
+                lines.append(f"{result.name} {sent}: {how}\n{cut(unfenced(result.content), OUTPUT_CHARACTERS)}")
     return lines
 
 
@@ -126,7 +126,7 @@ def _last_fitting(texts: Sequence[str], characters: int) -> str:
             break
         kept.append(text)
     missing = len(texts) - len(kept)
-    return "\n\n".join(([f"[{missing:,} before these are left out]"] if missing else []) + kept[::-1])
+    return "\n\n".join(([f"[{missing:,} earlier ones are left out]"] if missing else []) + kept[::-1])
 
 
 def points_of(result: object) -> tuple[bool, tuple[str, ...]]:

@@ -199,7 +199,7 @@ class Conversations:
         if conversation.parent_id != parent_id:
             raise CannotContinue("This subagent belongs to another agent. Start one of your own.")
         if conversation.status is None:
-            raise CannotContinue("This subagent still works: wait for its result before you send it more.")
+            raise CannotContinue("This subagent is still at work: wait for its result before you send it more.")
         if conversation.status is RecordStatus.CANCELLED:
             raise CannotContinue("This subagent was cancelled and cannot go on. Start a new one if it is still needed.")
         return conversation

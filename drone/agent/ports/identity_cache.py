@@ -25,6 +25,7 @@ class IdentityCache(Generic[P, T]):
 
     def __call__(self, *objects: P.args, **none: P.kwargs) -> T:
         key = tuple(map(id, objects))
+        # Without the lock: at worst two threads compute the same answer.
         known = self._answers.get(key)
         if known is None:
             known = (objects, self._function(*objects, **none))

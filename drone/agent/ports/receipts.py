@@ -55,8 +55,8 @@ def passages(content: str) -> Iterator[Passage]:
         if lines:
             yield Passage(path, first, tuple(lines))
             path, lines = "", []
-        if (found := _HEAD.match(line)) is not None:
-            path, first = _plain(found["path"]), int(found["first"])
+        if (heading := _HEAD.match(line)) is not None:
+            path, first = _plain(heading["path"]), int(heading["first"])
     if lines:
         yield Passage(path, first, tuple(lines))
 
@@ -125,18 +125,18 @@ def _hunk(path: str, head: PatternMatch, lines: Iterator[str]) -> Iterator[Passa
     """The passages of one hunk. Reads as many lines as its head says: lines of content may look like heads."""
     left = {"-": int(head["olds"] or 1), "+": int(head["news"] or 1)}
     sides: dict[str, list[str]] = {"-": [], "+": []}
-    whole: list[str] = []
+    both: list[str] = []
     while any(count > 0 for count in left.values()) and (line := next(lines, None)) is not None:
         sign, text = line[:1], line[1:]
         if sign == "\\":
             continue
-        whole.append(text)
+        both.append(text)
         for side in (sign,) if sign in left else left:
             sides[side].append(text)
             left[side] -= 1
     yield Passage(path, int(head["new"]), tuple(sides["+"]))
     yield Passage(path, int(head["old"]), tuple(sides["-"]))
-    yield Passage(path, 0, tuple(whole))
+    yield Passage(path, 0, tuple(both))
 
 
 Reader = Callable[[Mapping[str, object], str], Iterator[Passage]]
@@ -177,13 +177,13 @@ class CallReceipt:
     def of(cls, call: ToolCall, done: ToolFinished, started: ToolStarted | None = None) -> "CallReceipt":
         """`started`: the call's start, which has its arguments as they were read."""
         sent = call.arguments if started is None else started.arguments
-        given = sent if isinstance(sent, Mapping) else {}
-        listed = given.get("paths")
-        named = (given.get("path"), *(listed if isinstance(listed, list | tuple) else ()))
+        arguments = sent if isinstance(sent, Mapping) else {}
+        listed = arguments.get("paths")
+        named = (arguments.get("path"), *(listed if isinstance(listed, list | tuple) else ()))
         return cls(
             call_id=call.call_id,
             tool=call.name,
-            arguments=given,
+            arguments=arguments,
             ok=not done.is_error,
             outcome=done.outcome.value,
             paths=tuple(posixpath.normpath(path) for path in named if isinstance(path, str) and path),
@@ -206,16 +206,16 @@ def recalled(messages: Iterable[Message]) -> Iterator[CallReceipt]:
             case AssistantMessage(tool_calls=calls):
                 asked.update((call.call_id, call) for call in calls)
             case ToolResults(results):
-                for one in results:
-                    if call := asked.get(one.call_id):
-                        outcome = Outcome.ERROR if one.is_error else Outcome.OK
+                for result in results:
+                    if call := asked.get(result.call_id):
+                        outcome = Outcome.ERROR if result.is_error else Outcome.OK
                         yield CallReceipt.of(
                             call,
                             ToolFinished(
-                                call_id=one.call_id,
-                                name=one.name,
-                                content=one.content,
-                                is_error=one.is_error,
+                                call_id=result.call_id,
+                                name=result.name,
+                                content=result.content,
+                                is_error=result.is_error,
                                 outcome=outcome,
                             ),
                         )

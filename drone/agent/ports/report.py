@@ -199,15 +199,15 @@ def describe_or_raise(error: BaseException) -> str:
     return _described(error)
 
 
-def describe_tool_error(error: BaseException) -> str:
+def describe_tool_error_or_raise(error: BaseException) -> str:
     """The same for an error of a tool, whose `MemoryError` may only mean that it requested too much."""
     return _described(error) if isinstance(error, MemoryError) else describe_or_raise(error)
 
 
 def not_an_object(name: str, sent: str) -> str:
     """Tells the model why the text it sent is not accepted as a tool's arguments."""
-    if (found := repeated_key(sent)) is not None:
-        return f"The arguments of {name} are not taken: {found}. Send each key once."
+    if (repeated := repeated_key(sent)) is not None:
+        return f"The arguments of {name} are not accepted: {repeated}. Send each key once."
     return f"The arguments of {name} must be one JSON object; what was sent is not: {cut(sent, 200) or 'nothing'}"
 
 

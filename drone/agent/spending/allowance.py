@@ -154,12 +154,14 @@ class Allowance:
 
     def _check(self) -> None:
         share, landing = self.share, self.state.spending.landing
+        # The last reply may use what was reserved for it, so only time and money end it.
         if landing is not None:
             if not self._may_land:
                 raise LimitReached(landing.limit, landing.allowed)
             return
         if self._next_round > share.rounds:
             raise LimitReached("rounds", share.rounds)
+        # Calls beyond the limit are denied, and the model was told so: what follows is its last reply.
         if self.state.denied and share.tool_calls and not self._has_calls_left:
             raise LimitReached("tool_calls", share.tool_calls)
         headroom = self._headroom()
@@ -244,7 +246,7 @@ class Allowance:
         budget = self._budget
         if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_warned:
             return ()
-        message = f"The price of {model} is unknown: the limit cost_usd cannot be held."
+        message = f"The price of {model} is unknown: the limit cost_usd cannot be enforced."
         return (BudgetWarned(limit="cost_usd", used=None, allowed=budget.limits.cost_usd, message=message),)
 
     def warning(self) -> BudgetWarned | None:
@@ -269,7 +271,8 @@ class Allowance:
     def _near(self, done: int) -> Iterator[Use]:
         """The limits that are nearly used up, after `done` rounds."""
         share, nearly = self.share, self._budget.limits.warn_share
-        if _near_in_rounds(done, share.rounds, nearly):
+        # At the latest before the last round, which a share of few rounds would miss.
+        if done >= min(math.ceil(round(nearly * share.rounds, 6)), share.rounds - 1):
             yield Use("rounds", done, share.rounds)
         if done == 0:
             return
@@ -328,11 +331,6 @@ class Allowance:
     def seconds_left(self) -> float:
         left = self._budget.seconds_left()
         return min(left, left - self._left_at_end)
-
-
-def _near_in_rounds(done: int, rounds: int, nearly: float) -> bool:
-    """Whether `done` rounds are nearly all: the share `nearly` of them, and at the latest all but one."""
-    return done >= min(math.ceil(round(nearly * rounds, 6)), rounds - 1)
 
 
 def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:

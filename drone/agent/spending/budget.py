@@ -91,6 +91,7 @@ class Budget:
                 raise LimitReached(name, allowed)
         if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_headroom:
             raise LimitReached("total_tokens", limits.total_tokens)
+        # From the first cent on: a limit of 0 still admits models that cost nothing.
         if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_headroom:
             raise LimitReached("cost_usd", limits.cost_usd)
 

@@ -275,9 +275,9 @@ def _is_json(text: str, tools: Collection[str]) -> bool | None:
     if said is None:
         return None
     listed = said.get("tool_calls", said) if isinstance(said, Mapping) and len(said) == 1 else said
-    found = [*map(_inside, listed if isinstance(listed, list) else [listed])]
-    calls = [call for call in found if isinstance(call, Mapping) and _is_call(call, tools)]
-    if not calls or len(calls) < len(found):
+    parts = [*map(_inside, listed if isinstance(listed, list) else [listed])]
+    calls = [call for call in parts if isinstance(call, Mapping) and _is_call(call, tools)]
+    if not calls or len(calls) < len(parts):
         return None
     return all(_BESIDE.issuperset(call) for call in calls)
 
@@ -295,15 +295,15 @@ def _as_json(text: str, begins: str | tuple[str, ...]) -> object:
 
 def _in_a_row(text: str) -> list[object] | None:
     """The JSON objects that the text consists of, with line ends or semicolons between them."""
-    found: list[object] = []
-    while text.startswith("{") and len(found) < _MOST_OBJECTS:
+    objects: list[object] = []
+    while text.startswith("{") and len(objects) < _MOST_OBJECTS:
         try:
             said, end = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
             return None
-        found.append(said)
+        objects.append(said)
         text = text[end:].lstrip("; \n")
-    return None if text or not found else found
+    return None if text or not objects else objects
 
 
 def _inside(call: object) -> object:

@@ -103,7 +103,9 @@ class RunProgress:
     def _repetitions(self, seen: list[_RepeatedCall], reply: ModelReplied | None) -> Iterator[str | None]:
         self._last = seen
         if any(call.brings_news for call in seen):
-            _forgive(seen)
+            # The round brought something new, so that the successful calls which it repeats count anew.
+            for call in seen:
+                call.rounds = call.rounds if call.done.is_error else 1
         self._failed = self._failed + 1 if all(call.done.is_error for call in seen) else 0
         refused: list[_RepeatedCall] = []
         for call in seen:
@@ -149,13 +151,6 @@ class RunProgress:
             "you have.",
             f"the model gave the same reply {self._same_replies} times in a row",
         )
-
-
-def _forgive(seen: list[_RepeatedCall]) -> None:
-    """Reset the counts of successful repeated calls: their round also brought something new."""
-    for one in seen:
-        if not one.done.is_error:
-            one.rounds = 1
 
 
 def _again(one: _RepeatedCall) -> str | None:
@@ -284,7 +279,7 @@ class AnswerCheck:
     def _cut_off(self, said: str, finish_tools: Collection[str]) -> AgentStep | None:
         self._cut += 1
         if self._cut > CONTINUED:
-            raise NoAnswer(f"the model did not come to an end: {self._cut} replies in a row reached their full length")
+            raise NoAnswer(f"the model did not come to an end: {self._cut} replies in a row had their maximum length")
         if finish_tools:
             hand_in = " or ".join(sorted(set(finish_tools) - {VALIDATE}))
             return _nudge(

@@ -180,6 +180,7 @@ class RecordState:
                 self.asking.asked, self.asking.window = None, known.window_tokens or self.asking.window
                 self.conversation.transcript.clip(known.clipped)
             case ApprovalRequested() | QuestionAsked():
+                # A resumed run may ask once more, under the same derived id.
                 self.conversation.items.setdefault(item_id(known), InboxItem(known))
             case ApprovalDecided() | QuestionAnswered():
                 if (item := self.conversation.items.get(item_id(known))) is not None:
@@ -266,10 +267,10 @@ class RecordState:
         self.open = None
         calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
-        self.denied = any(one.outcome is Outcome.DENIED for one in done)
+        self.denied = any(end.outcome is Outcome.DENIED for end in done)
         results = (
-            ToolResult(one.call_id, one.name, one.content, one.is_error, tuple(map(Picture, one.images)))
-            for one in done
+            ToolResult(end.call_id, end.name, end.content, end.is_error, tuple(map(Picture, end.images)))
+            for end in done
         )
         self.conversation.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]

@@ -128,6 +128,7 @@ class Tree:
             before = self.records[fact.continues or ""]
             record.spending.warned_before = {**before.spending.warned_before, **before.spending.warned}
         if not copied:
+            # Before the record applies it: a start while a call is open means that the open one was lost.
             self._count(record, fact)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
@@ -154,6 +155,8 @@ class Tree:
                 self.calls += outcome is not Outcome.DENIED and name not in record.finish_tools
             case BudgetWarned(used=None):
                 self.unpriced_warned = True
+            # The other kinds cost nothing. A new one is not passed over: `RecordState.apply`, which gets each after
+            # this, names all.
             case _:
                 pass
 
@@ -309,6 +312,7 @@ class TreeJournal:
         """Commit what was noted for the record, then these facts; does nothing when there are none."""
         self.tree.apply(origin, *facts)
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
+        # Applied before the commit; nothing with an effect follows from it until then (docs/decisions/16).
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
     def defer(self, origin: Origin, *facts: Fact) -> None:
@@ -321,6 +325,7 @@ class TreeJournal:
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
     ) -> Sequence[Draft]:
         for origin, _ in [*self._noted.values()]:
+            # What was noted comes first: a closed record writes nothing more by itself.
             if self.tree.is_under(origin.record_id, under):
                 await self.write(origin)
         drafts = await self.journal.close(status, error, under, limit)

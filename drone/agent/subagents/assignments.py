@@ -45,7 +45,7 @@ class UnknownAgentType(BadAssignment):
     """No agent type is named, or one that is not offered; the message lists those offered."""
 
     def __init__(self, named: object, offered: Collection[str]) -> None:
-        said = "is missing" if named is None else f"names nobody here: {str(named)[:100]!r}"
+        said = "is missing" if named is None else f"names no agent here: {str(named)[:100]!r}"
         super().__init__(f"agent_type {said}. There are {', '.join(offered)}.")
 
 
@@ -145,7 +145,7 @@ def _agents(given: object, most: int) -> tuple[Assignment, ...]:
     agents = tuple(_agent(item, position) for position, item in enumerate(given, 1))
     names = [agent.id for agent in agents]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadAssignment(f"Each agent needs an id of its own; {', '.join(twice)} stands there twice.")
+        raise BadAssignment(f"Each agent needs an id of its own; {', '.join(twice)} is used twice.")
     return agents
 
 

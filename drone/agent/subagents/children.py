@@ -116,6 +116,7 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     try:
         report = await run.execute()
     except asyncio.CancelledError as error:
+        # Closed by the tool call at its end: a cancelled task must not wait for a commit.
         turn.abandoned.append(task.record_id)
         report = await report_of_crash(agent, task, turn, error)
     except BaseException as error:
@@ -185,6 +186,7 @@ class Children:
         async with self.turn.slots.taken(task.record_id):
             if begin is not None:
                 task = replace(task, seconds=begin(task.record_id))
+            # Only now: a child that never got a slot has used up nothing.
             take_spawn(self.turn, task)
             if not self.keeps:
                 return (await run_child(agent, task, self.turn)).report

@@ -168,6 +168,7 @@ class AgentGroup:
             if index in self._running:
                 self._children.turn.router.cancel(self._running[index], why.rstrip("."))
             elif index not in self._members:
+                # It still waits for its place, so it has no record that could be cancelled.
                 task.cancel()
 
 

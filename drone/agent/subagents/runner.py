@@ -130,7 +130,7 @@ class DelegationTools:
 
     async def call(self, call: StartedCall) -> Output:
         if call.turn is None:
-            return refusal("This tool works for an agent at work only.")
+            return refusal("This tool works only within the run of an agent.")
         if lost := restraints(call.turn.permits[call.origin.record_id or ""].layers, call.egress):
             return refusal(f"{call.name} was not run: {lost} of this agent would not hold for those that it runs.")
         names = [spec.name for spec in self._specs]

@@ -25,7 +25,7 @@ NAME = 200
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
-    "effect. It is not run again by itself. Look whether it had, before you repeat it."
+    "effect. It is not repeated by itself. Check whether it had, before you repeat it."
 )
 
 
@@ -55,6 +55,7 @@ class InOrder:
             yield
         finally:
             if call_id in self._over:
+                # However the call ended: a cancelled one must not hold up those behind it.
                 self._over[call_id].set()
 
 
@@ -107,11 +108,11 @@ def read_call(call: ToolCall, spec: ToolSpec | None, roots: Sequence[str] = ()) 
     sent = call.arguments
     if spec is None:
         return ReadCall(call)
-    given = _as_object(sent, spec) if isinstance(sent, str) else sent
-    if given is None:
+    arguments = _as_object(sent, spec) if isinstance(sent, str) else sent
+    if arguments is None:
         return ReadCall(call)
     is_finish = spec.group == "finish"
-    read = read_as(spec.accepted or spec.parameters, given, spec.name, is_result=is_finish)
+    read = read_as(spec.accepted or spec.parameters, arguments, spec.name, is_result=is_finish)
     value = _with_relative_paths(read.value, roots) if roots and spec.group in _OF_WORKSPACES else read.value
     if value is not sent:
         call = call.model_copy(update={"arguments": value})
@@ -133,7 +134,7 @@ def _with_relative_paths(arguments: Mapping[str, object], roots: Sequence[str]) 
 
 def _relative(given: object, roots: Sequence[str]) -> object:
     if isinstance(given, list):
-        return [_relative(one, roots) for one in given]
+        return [_relative(item, roots) for item in given]
     if not isinstance(given, str) or not given.startswith("/"):
         return given
     parts = [part for part in given.split("/") if part not in ("", ".")]

@@ -93,6 +93,7 @@ class SubagentSlots:
         if slot.held or slot.waiting:
             return
         await self._free.acquire()
+        # Several calls of one agent may have waited for its slot at once; another has it by now.
         if slot.held or slot.waiting:
             self._free.release()
         else:

@@ -62,8 +62,8 @@ def request_target(endpoint: ModelEndpoint, key: str) -> RequestTarget:
         url = f"{endpoint.base_url}/{quote(endpoint.model, safe='@-._')}:{method}"
         return RequestTarget(url, bearer, VERTEX_VERSION)
     base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
-    own = bearer if endpoint.provider in _BEARERS else ({"x-api-key": key} if key else {})
-    return RequestTarget(f"{base}/messages", {"anthropic-version": VERSION, **own})
+    headers_of_key = bearer if endpoint.provider in _BEARERS else ({"x-api-key": key} if key else {})
+    return RequestTarget(f"{base}/messages", {"anthropic-version": VERSION, **headers_of_key})
 
 
 OUTPUT_TOKENS = 16_384
@@ -268,9 +268,9 @@ def _json_blocks(message: Message, name: str) -> Iterator[Mapping[str, object]]:
         case UserMessage():
             yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
         case AssistantMessage():
-            own = bool(name) and message.model == name
+            is_own = bool(name) and message.model == name
             for block in message.blocks:
-                if (sent := _sent_back(block, own=own)) is not None:
+                if (sent := _sent_back(block, own=is_own)) is not None:
                     yield sent
         case ToolResults():
             yield from map(_result, message.as_shown)

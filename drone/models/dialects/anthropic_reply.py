@@ -98,13 +98,13 @@ class MessageReply:
         """Start a call. In a whole reply `input` is the object itself; in a stream it is empty and deltas with its text
         follow."""
         call = PartialCall(text_in(block.get("id")), text_in(block.get("name")))
-        given = block.get("input")
-        if isinstance(given, dict):
-            call.whole = given
-            if given:
-                self.collected.add_characters(as_text(given))
-        elif given is not None:
-            call.pieces.append(given if isinstance(given, str) else as_text(given))
+        arguments = block.get("input")
+        if isinstance(arguments, dict):
+            call.whole = arguments
+            if arguments:
+                self.collected.add_characters(as_text(arguments))
+        elif arguments is not None:
+            call.pieces.append(arguments if isinstance(arguments, str) else as_text(arguments))
             self.collected.add_characters(call.pieces[0])
         self._calls[index] = self.collected.call(call)
 

@@ -109,7 +109,7 @@ class ChatMessages:
         beside: list[Mapping[str, object]] = []
         for result in results:
             content = self._content(result.content)
-            shown = [{"type": "image_url", "image_url": {"url": one.url}} for one in result.pictures]
+            shown = [{"type": "image_url", "image_url": {"url": picture.url}} for picture in result.pictures]
             if shown and not self._differences.user_after_tool:
                 content = [{"type": "text", "text": result.content}, *shown]
             else:
@@ -124,18 +124,18 @@ class ChatMessages:
         return [{"type": "text", "text": text}] if self._caches else text
 
     def _assistant(self, message: AssistantMessage, fields: frozenset[str]) -> Mapping[str, object]:
-        own = message.model == self._name
+        is_own = message.model == self._name
         words = message.text or refusal_in(message.blocks)
         message_body: dict[str, object] = {"role": "assistant", "content": words}
         calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
         if calls:
             message_body["content"] = words or None
-            message_body["tool_calls"] = list(self._calls(calls, own=own))
+            message_body["tool_calls"] = list(self._calls(calls, own=is_own))
             field = self._differences.thinking_back
             thinking = _unsigned(message.blocks)
             if field in fields and (thinking or self._differences.always_thought):
                 message_body[field] = thinking
-        if not own:
+        if not is_own:
             return message_body
         return {
             **{name: value for name, value in _returned_fields(message.blocks).items() if name in fields},
@@ -147,14 +147,16 @@ class ChatMessages:
         signed = own and any(EXTRA in (call.extra or {}) for call in calls)
         for number, call in enumerate(calls):
             # Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in one.
-            given = call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
+            arguments = call.arguments
+            if isinstance(arguments, str):
+                arguments = {UNREADABLE_ARGUMENTS: arguments}
             extra = call.extra if signed else self._foreign_call_fields if number == 0 else None
             yield {
                 **{name: value for name, value in (extra or {}).items() if name == EXTRA},
                 # From our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
                 "id": self._differences.call_id(call.call_id),
                 "type": "function",
-                "function": {"name": legal(call.name), "arguments": write(given).decode()},
+                "function": {"name": legal(call.name), "arguments": write(arguments).decode()},
             }
 
 
@@ -283,7 +285,7 @@ class ChatCompletions:
         if field and field in words and field not in without and any(map(_has_thinking, ask.messages)):
             return field
         if "thinking" in words and "cannot be modified" in words:
-            return None if (own := _OWN_DETAILS + ask.cache_key) in without else own
+            return None if (detail := _OWN_DETAILS + ask.cache_key) in without else detail
         options = self._options(ask, without)
         if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
             # Servers behind a gateway have this rule too, so the address does not matter.
@@ -338,8 +340,8 @@ class ChatCompletions:
             options["stream_options"] = {"include_usage": True}
         most = self._most(ask, without)
         if most is not None:
-            own = self._differences.output_cap
-            options[next(name for name in _CAPS if name != own) if own in without else own] = most
+            cap_name = self._differences.output_cap
+            options[next(name for name in _CAPS if name != cap_name) if cap_name in without else cap_name] = most
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
         wanted = {"service_tier": ask.service_tier, "prompt_cache_key": ask.cache_key}

@@ -89,21 +89,21 @@ class ChatReply:
         """Turn held-back or complete text into calls if it consists of calls, else keep it as text."""
         collected, block = self.collected, self._open_blocks.get("text")
         before = "".join(block.pieces) if block else ""
-        found: Leaked | None = None
+        split: Leaked | None = None
         if self._tools and not collected.calls and collected.finish_reason != "length" and not before.count(_FENCE) % 2:
-            found = leaked(held or before, self._tools)
-        if found is not None and block is not None and not held:
+            split = leaked(held or before, self._tools)
+        if split is not None and block is not None and not held:
             block.pieces.clear()
         if held:
             collected.characters -= len(held)
-        if found is None:
-            found = Leaked(text=held)
-        if found.thinking:
-            self._add("thinking", found.thinking)
-        if found.text:
-            self._add("text", found.text)
-        for name, given in found.calls:
-            collected.call(PartialCall(name=name)).whole = given
+        if split is None:
+            split = Leaked(text=held)
+        if split.thinking:
+            self._add("thinking", split.thinking)
+        if split.text:
+            self._add("text", split.text)
+        for name, arguments in split.calls:
+            collected.call(PartialCall(name=name)).whole = arguments
 
     def _open_block(self, kind: BlockKind) -> PartialBlock:
         """The block of this kind. Chunks alternate between kinds, so each kind forms one block."""
@@ -227,14 +227,14 @@ class ChatReply:
         call.provider_id = call.provider_id or provider_id
         if extra := fragment.get("extra_content"):
             call.extra = {"extra_content": extra}
-        given = call_fields.get("arguments")
-        if not whole and isinstance(given, str) and name and call.repeats(given):
+        arguments = call_fields.get("arguments")
+        if not whole and isinstance(arguments, str) and name and call.repeats(arguments):
             return
-        if isinstance(given, dict):
-            call.whole = given
-            self.collected.add_characters(as_text(given))
-        elif given is not None:
-            text = given if isinstance(given, str) else as_text(given)
+        if isinstance(arguments, dict):
+            call.whole = arguments
+            self.collected.add_characters(as_text(arguments))
+        elif arguments is not None:
+            text = arguments if isinstance(arguments, str) else as_text(arguments)
             call.pieces.append(text)
             self.collected.add_characters(text)
 
@@ -275,7 +275,7 @@ class ChatReply:
         if not isinstance(usage, dict):
             return
         spent = self.collected.spent
-        taken, given = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        taken, written = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
         spent.input = spent.input if taken is None else taken
         cached = _nested_count(usage, "prompt_tokens_details", "cached_tokens")
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
@@ -283,9 +283,9 @@ class ChatReply:
         spent.reasoning = _nested_count(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
         cost = _cost(usage)
         spent.cost_usd = spent.cost_usd if cost is None else cost
-        if given is not None:
-            spent.output = given
-            if taken is not None and usage.get("total_tokens") == taken + given + spent.reasoning:
+        if written is not None:
+            spent.output = written
+            if taken is not None and usage.get("total_tokens") == taken + written + spent.reasoning:
                 spent.output += spent.reasoning
 
 

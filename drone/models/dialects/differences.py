@@ -65,8 +65,8 @@ def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Col
         return
     if without.issuperset(caps):
         yield f"{name} does not take a cap on its output; it is not sent."
-    elif (given := within_cap(most, without)) is not None and given < most:
-        yield f"{name} gives at most {given:,} tokens of output, and more was asked for."
+    elif (lowered := within_cap(most, without)) is not None and lowered < most:
+        yield f"{name} gives at most {lowered:,} tokens of output, and more was asked for."
 
 
 _EFFORTS = {

@@ -181,10 +181,10 @@ class Gemini:
         if reply.model != self._endpoint.name:
             return {}
         calls = reply.tool_calls
-        given = Counter(call.provider_id for call in calls)
+        counts = Counter(call.provider_id for call in calls)
         return (
             {call.call_id: call.provider_id for call in calls if call.provider_id}
-            if max(given.values(), default=0) == 1
+            if max(counts.values(), default=0) == 1
             else {}
         )
 
@@ -198,12 +198,14 @@ class Gemini:
             case UserMessage():
                 return [{"text": message.text if message.text.strip() else _NOTHING_SAID}]
             case AssistantMessage():
-                own = message.model == self._endpoint.name
-                parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=own)) is not None]
+                is_own = message.model == self._endpoint.name
+                parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=is_own)) is not None]
                 return _with_placeholder(parts) if self._signs else parts
             case ToolResults():
                 results = [_result(result, ids, nested=self._signs) for result in message.as_shown]
-                beside = [] if self._signs else [one for result in message.as_shown for one in _pictures(result)]
+                beside = (
+                    [] if self._signs else [picture for result in message.as_shown for picture in _pictures(result)]
+                )
                 return [*results, *beside]
             case _:
                 assert_never(message)
@@ -313,9 +315,11 @@ _AT_VERTEX = efforts("", "low", "low", "medium", "high", "high", "high")
 _NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": UNSIGNED}}}
 
 
-def _unsigned(model: str) -> Parameters:
-    return _NOT_ITS_OWN if signs_its_calls(model) else NOTHING
-
-
-GOOGLE = Differences(name="google", levels=for_all(_IN_CHAT), thinking_back="", unsigned_call=_unsigned, leaks=False)
+GOOGLE = Differences(
+    name="google",
+    levels=for_all(_IN_CHAT),
+    thinking_back="",
+    unsigned_call=lambda model: _NOT_ITS_OWN if signs_its_calls(model) else NOTHING,
+    leaks=False,
+)
 VERTEX = replace(GOOGLE, name="vertex", levels=for_all(_AT_VERTEX))

@@ -73,7 +73,9 @@ class GeminiReply:
             collected.finish_reason, collected.complete = "refusal", True
         candidates = value.get("candidates")
         if isinstance(candidates, list):
-            candidate = next((one for one in candidates if isinstance(one, dict) and not one.get("index")), None)
+            candidate = next(
+                (listed for listed in candidates if isinstance(listed, dict) and not listed.get("index")), None
+            )
             if candidate is not None:
                 self._candidate(candidate)
 
@@ -112,13 +114,13 @@ class GeminiReply:
         ours = name[1:] if name.startswith("_") and callable_name(name[1:] or "_") == name else name
         call = self.collected.call(PartialCall(text_in(fields.get("id")), ours))
         call.extra = _extra(part)
-        given = fields.get("args")
-        if isinstance(given, dict):
-            call.whole = given
-        elif given is not None:
-            call.pieces.append(given if isinstance(given, str) else as_text(given))
-        if given is not None:
-            self.collected.add_characters(as_text(given))
+        arguments = fields.get("args")
+        if isinstance(arguments, dict):
+            call.whole = arguments
+        elif arguments is not None:
+            call.pieces.append(arguments if isinstance(arguments, str) else as_text(arguments))
+        if arguments is not None:
+            self.collected.add_characters(as_text(arguments))
 
     def _refuse(self, words: str) -> None:
         self.collected.add(self.collected.open("refusal"), words)
@@ -142,9 +144,9 @@ class GeminiReply:
     def _unreadable(self, reason: str, words: str) -> None:
         """Keep a call written as program code as a call whose arguments are no JSON: the model is told so and calls
         again."""
-        _, found, line = words.partition(_PREFIX)
+        _, prefix, line = words.partition(_PREFIX)
         name, opened, rest = line.partition("(")
-        if not found or not opened or legal(name.strip()) != name.strip():
+        if not prefix or not opened or legal(name.strip()) != name.strip():
             raise ModelError(
                 f"{self.collected.name} wrote a tool call that its provider could not read ({reason}).", retryable=True
             )

@@ -150,25 +150,25 @@ def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
         raise _NotACall
     inside = inside.lstrip()
     if inside.startswith("{"):
-        given, rest = _object(inside)
+        values, rest = _object(inside)
     else:
-        given, rest = {}, inside
+        values, rest = {}, inside
         while rest.startswith("<parameter="):
             key, _, rest = rest[len("<parameter=") :].partition(">")
             value, closed, rest = rest.partition("</parameter>")
             if not closed:
                 raise _NotACall
-            given[key] = _typed(value.removeprefix("\n").removesuffix("\n"), tools.get(name), key)
+            values[key] = _typed(value.removeprefix("\n").removesuffix("\n"), tools.get(name), key)
             rest = rest.lstrip()
     rest = rest.lstrip()
     if rest and not rest.startswith("</function>"):
         raise _NotACall
-    return LeakedCall(name, given), rest.removeprefix("</function>")
+    return LeakedCall(name, values), rest.removeprefix("</function>")
 
 
 def _invoke(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
     """`<invoke name="…"><parameter name="…">value</parameter>…</invoke>`, with any prefix before the names of tags."""
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     tool = tools.get(plain_name(name, tools))
     while (opened := _PARAMETER.match(rest[:_LONGEST_MARK])) is not None:
         rest = rest[opened.end() :]
@@ -178,18 +178,18 @@ def _invoke(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
             raise _NotACall
         value, rest = rest[:begin], rest[end:]
         key = str(opened[1])
-        given[key] = value if opened[2] == "true" else _typed(value.removeprefix("\n").removesuffix("\n"), tool, key)
+        values[key] = value if opened[2] == "true" else _typed(value.removeprefix("\n").removesuffix("\n"), tool, key)
     if (ended := _INVOKE_END.match(rest[:_LONGEST_MARK])) is None:
         raise _NotACall
-    return LeakedCall(name, given), rest[ended.end() :]
+    return LeakedCall(name, values), rest[ended.end() :]
 
 
 def _named(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     """A name and its arguments: as JSON, perhaps in a fence or after marks, or as `<arg_key>` and `<arg_value>`."""
-    found = _NAME.match(text[:_LONGEST_MARK])
-    if found is None:
+    name_match = _NAME.match(text[:_LONGEST_MARK])
+    if name_match is None:
         raise _NotACall
-    name, rest = str(found[1]), text[found.end() :].lstrip()
+    name, rest = str(name_match[1]), text[name_match.end() :].lstrip()
     if rest.startswith("</tool_call>"):  # the call of a tool that is given nothing
         return LeakedCall(name, {}), rest
     for _ in range(8):
@@ -204,18 +204,18 @@ def _named(text: str, tools: Tools) -> tuple[LeakedCall, str]:
         return _keys(name, rest, tools)
     rest = rest.removeprefix("[ARGS]").lstrip()
     if (fenced := _FENCED.match(rest)) is not None:
-        given, left = _object(str(fenced[1]))
+        values, left = _object(str(fenced[1]))
         if left.strip():
             raise _NotACall
-        return LeakedCall(name, given), rest[fenced.end() :]
+        return LeakedCall(name, values), rest[fenced.end() :]
     if not rest.startswith("{"):
         raise _NotACall
-    given, rest = _object(rest)
-    return LeakedCall(name, given), rest
+    values, rest = _object(rest)
+    return LeakedCall(name, values), rest
 
 
 def _keys(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     while rest.startswith("<arg_key>"):
         key, _, rest = rest[len("<arg_key>") :].partition("</arg_key>")
         rest = rest.lstrip()
@@ -224,11 +224,11 @@ def _keys(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
         value, closed, rest = rest[len("<arg_value>") :].partition("</arg_value>")
         if not closed:
             raise _NotACall
-        given[key] = _typed(value, tools.get(name), key)
+        values[key] = _typed(value, tools.get(name), key)
         rest = rest.lstrip()
     if not rest.startswith("</tool_call>"):
         raise _NotACall
-    return LeakedCall(name, given), rest
+    return LeakedCall(name, values), rest
 
 
 def _python(text: str) -> Iterator[LeakedCall]:
@@ -238,18 +238,18 @@ def _python(text: str) -> Iterator[LeakedCall]:
     try:
         for statement in ast.parse(text).body:
             for call in _expressions(statement):
-                given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
-                if call.args or len(given) < len(call.keywords):
+                values = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+                if call.args or len(values) < len(call.keywords):
                     raise _NotACall
-                yield LeakedCall(ast.unparse(call.func).removesuffix(".call"), _as_json(given))
+                yield LeakedCall(ast.unparse(call.func).removesuffix(".call"), _as_json(values))
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise _NotACall from error
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.Call]:
     value = statement.value if isinstance(statement, ast.Expr) else None
-    for one in value.elts if isinstance(value, ast.List) else [value]:
-        call = one
+    for element in value.elts if isinstance(value, ast.List) else [value]:
+        call = element
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" and call.args:
             call = call.args[0]
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
@@ -260,10 +260,10 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.Call]:
 def _written(text: str) -> Iterator[LeakedCall]:
     """One call, or a list of calls, as JSON."""
     if text.startswith("{"):
-        given = arguments(text)
-        if isinstance(given, str):
+        values = arguments(text)
+        if isinstance(values, str):
             raise _NotACall
-        yield _call_in(given)
+        yield _call_in(values)
         return
     inside = arguments('{"calls":' + text + "}")
     calls = None if isinstance(inside, str) else inside.get("calls")
@@ -279,10 +279,10 @@ def _object(text: str) -> tuple[dict[str, object], str]:
     except (ValueError, RecursionError):
         ends = (text.find("</function>"), mark.start() if (mark := _WRAPPER.search(text)) else -1)
         end = min((place for place in ends if place >= 0), default=len(text))
-    given = arguments(text[:end])
-    if isinstance(given, str):
+    values = arguments(text[:end])
+    if isinstance(values, str):
         raise _NotACall
-    return dict(given), text[end:]
+    return dict(values), text[end:]
 
 
 def _call_in(value: object) -> LeakedCall:
@@ -293,10 +293,10 @@ def _call_in(value: object) -> LeakedCall:
     key = next((key for key in _ARGUMENTS if key in value), None)
     if named is None or key is None or not value.keys() <= {named, key, *_BESIDE}:
         raise _NotACall
-    given = arguments(value[key]) if isinstance(value[key], str) else value[key]
-    if not isinstance(given, Mapping):
+    values = arguments(value[key]) if isinstance(value[key], str) else value[key]
+    if not isinstance(values, Mapping):
         raise _NotACall
-    return LeakedCall(value[named], given)
+    return LeakedCall(value[named], values)
 
 
 def _typed(text: str, tool: ToolSpec | None, key: str) -> object:
@@ -327,13 +327,13 @@ def _harmony(text: str) -> Leaked:
     if "<|message|>" in text:
         return _messages(text)
     if (routed := _ROUTED.match(text)) is not None:
-        given, rest = _object(text[routed.end() - 1 :])
+        values, rest = _object(text[routed.end() - 1 :])
         if _TOKEN.sub("", rest).strip():
             raise _NotACall
         thought = text[: routed.start(1)].rpartition("commentary")[0].removeprefix("assistant").removeprefix("analysis")
-        return Leaked((LeakedCall(str(routed[1]), given),), thought.removesuffix("assistant").strip())
-    thought, found, answer = text.partition(_FINAL)
-    if not found or not text.startswith("analysis"):
+        return Leaked((LeakedCall(str(routed[1]), values),), thought.removesuffix("assistant").strip())
+    thought, mark, answer = text.partition(_FINAL)
+    if not mark or not text.startswith("analysis"):
         raise _NotACall
     return Leaked((), thought.removeprefix("analysis").strip(), answer.strip())
 
@@ -350,8 +350,8 @@ def _messages(text: str) -> Leaked:
         if not found or not all(word in _HEAD or word.startswith("to=") for word in words):
             raise _NotACall
         if to is not None:
-            given, text = _object(body.lstrip())
-            calls.append(LeakedCall(to, given))
+            values, text = _object(body.lstrip())
+            calls.append(LeakedCall(to, values))
         else:
             end = min((at for mark in _ENDS if (at := body.find(mark)) >= 0), default=len(body))
             content, text = body[:end], body[end:]

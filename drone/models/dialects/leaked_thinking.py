@@ -145,8 +145,8 @@ def without_opening(text: str) -> tuple[str, str] | None:
     """Thinking and answer of a text whose opening tag was part of the prompt, so that only the closing tag arrived, on
     a line of its own. None for other texts."""
     for opening, closing in THINKING.items():
-        before, found, after = text.partition(closing)
+        before, mark, after = text.partition(closing)
         alone = before.endswith("\n") and (not after or after.startswith(("\n", "\r\n")))
-        if found and alone and opening not in before:
+        if mark and alone and opening not in before:
             return before.rstrip(), after.lstrip()
     return None

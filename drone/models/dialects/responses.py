@@ -63,9 +63,9 @@ class Responses:
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head
-        own = self._endpoint.extra_body
+        extra = self._endpoint.extra_body
         for name, value in self._constant(ask, without).items():
-            if name not in own:
+            if name not in extra:
                 yield b",%b:%b" % (write(name), write(value))
         if ask.tools:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
@@ -73,7 +73,7 @@ class Responses:
         giver = "" if _SEALED_ELSEWHERE + ask.cache_key in without else self._endpoint.name
         yield from comma_separated(item for message in ask.messages if (item := _items(message, giver)))
         yield b"]"
-        for name, value in {**self._changing(ask, without), **own}.items():
+        for name, value in {**self._changing(ask, without), **extra}.items():
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
@@ -173,7 +173,7 @@ def _json_items(message: Message, name: str) -> Iterator[Json]:
             for result in message.as_shown:
                 output: object = result.content
                 if result.pictures:
-                    shown = [{"type": "input_image", "image_url": one.url} for one in result.pictures]
+                    shown = [{"type": "input_image", "image_url": picture.url} for picture in result.pictures]
                     output = [{"type": "input_text", "text": result.content}, *shown]
                 yield {"type": "function_call_output", "call_id": result.call_id, "output": output}
         case _:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.failures import error_inside, parsed
@@ -81,7 +80,7 @@ class ResponseReply:
     def end(self) -> None:
         """The answer has ended: order the blocks by item, whatever the order of events."""
         items = [self._items[index] for index in sorted(self._items)]
-        self.collected.parts = list(chain.from_iterable(map(_in_order, items)))
+        self.collected.parts = [item.parts[place] for item in items for place in sorted(item.parts)]
 
     def _ended(self, response: Json, status: str) -> None:
         self._usage(object_in(response.get("usage")))
@@ -188,8 +187,8 @@ class ResponseReply:
             return
         call.name = text_in(fields.get("name")) or call.name
         call.provider_id = text_in(fields.get("call_id")) or call.provider_id
-        given = fields.get("arguments")
-        text = given if isinstance(given, str) else "" if given is None else as_text(given)
+        arguments = fields.get("arguments")
+        text = arguments if isinstance(arguments, str) else "" if arguments is None else as_text(arguments)
         if text and text != joined(call.pieces):
             if not call.pieces:
                 self.collected.add_characters(text)
@@ -209,11 +208,6 @@ class ResponseReply:
         spent.written = written or spent.written
         reasoning = count(object_in(usage.get("output_tokens_details")).get("reasoning_tokens"))
         spent.cached, spent.reasoning = cached or spent.cached, reasoning or spent.reasoning
-
-
-def _in_order(item: _Item) -> Iterator[PartialBlock | PartialCall | OpaqueBlock]:
-    for place in sorted(item.parts):
-        yield item.parts[place]
 
 
 def _place(event: Json) -> int:

@@ -100,11 +100,6 @@ def short_id(call_id: str) -> str:
     return "".join(letters)
 
 
-def _mistral_levels(model: str) -> Levels:
-    """mistral-large has degrees of thinking, the others only on and off."""
-    return _OF_MISTRAL_LARGE if "mistral-large" in model else _MISTRAL_LEVELS
-
-
 def is_of_mistral(model: str) -> bool:
     """Whether the model uses Mistral's template and tokenizer, which validate ids and roles on every server."""
     return any(family in model.lower() for family in _OF_MISTRAL)
@@ -117,7 +112,7 @@ def mistral_at(server: Differences) -> Differences:
 
 MISTRAL = Differences(
     name="mistral",
-    levels=_mistral_levels,
+    levels=lambda model: _OF_MISTRAL_LARGE if "mistral-large" in model else _MISTRAL_LEVELS,
     stream_usage=False,
     call_id=short_id,
     thinking_back="",
@@ -133,17 +128,13 @@ _OPENROUTER_LEVELS: Levels = {
 }
 
 
-def _caches_at_openrouter(model: str) -> bool:
-    """Claude caches only with marks; other models need none."""
-    return "claude" in model
-
-
 OPENROUTER = Differences(
     name="openrouter",
     levels=for_all(_OPENROUTER_LEVELS),
     always={"usage": {"include": True}},
     thinking_back="",
-    caches=_caches_at_openrouter,
+    # Claude caches only with marks; other models need none.
+    caches=lambda model: "claude" in model,
 )
 """One key for many providers. Reasoning details are sent back unchanged, joined into whole entries."""
 

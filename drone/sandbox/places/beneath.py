@@ -101,7 +101,7 @@ def open_by_components(
 
 
 def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
-    """The directory `path` beneath `directory`, own_paths without links and `..`; empty for `directory` itself.
+    """The directory `path` beneath `directory`, without links and `..`; empty for `directory` itself.
 
     Raises OSError as `open_by_components` does.
     """

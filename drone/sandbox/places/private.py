@@ -159,9 +159,9 @@ class Private:
             return
         below = MountView(directory)
         real = map(real_path, (*self._paths(), *self._known().behind_links))
-        found = {name for place in real for name in below.names_of(place)}
+        names = {name for place in real for name in below.names_of(place)}
         covered: list[str] = []
-        for name in sorted(found):
+        for name in sorted(names):
             try:
                 is_directory = stat.S_ISDIR(below.status(name).st_mode)
             except OSError:
@@ -219,7 +219,7 @@ class Private:
         """The same paths without links. For a held descriptor the kernel tells the path, which saves most look-ups."""
         with self._one_at_a_time:
             held = {number: path for number, fd in self._held.items() if (path := path_of(fd))}
-        found, parents = dict.fromkeys(held.values()), dict[str, str]()
+        paths, parents = dict.fromkeys(held.values()), dict[str, str]()
         for place in self._places:
             try:
                 path = _named_once(os.lstat(place), held)
@@ -230,24 +230,24 @@ class Private:
                 path = os.path.join(above, name)
             except OSError:
                 path = None
-            found[path or real_path(place)] = None
-        return tuple(found)
+            paths[path or real_path(place)] = None
+        return tuple(paths)
 
     def _open_places(self) -> frozenset[Identity]:
         """Open what is at the places now, and keep what was there before unless it was deleted. An open file keeps its
         inode, so no other file gets the same number."""
         for known in [known for known, fd in self._held.items() if not os.fstat(fd).st_nlink]:
             os.close(self._held.pop(known))
-        found = set(self._held)
+        places = set(self._held)
         for place in self._places:
             try:
                 fd = os.open(place, _HELD)
             except OSError:
                 continue
-            found.add(now := identity(os.fstat(fd)))
+            places.add(now := identity(os.fstat(fd)))
             if len(self._held) >= MOST_HELD or self._held.setdefault(now, fd) != fd:
                 os.close(fd)
-        return frozenset(found)
+        return frozenset(places)
 
     def _everything(self, behind_links: set[str], linked: set[Identity]) -> Iterator[tuple[Identity, str]]:
         """Identity and path of everything below the places, up to `MOST` names. Fills the two sets on the way."""

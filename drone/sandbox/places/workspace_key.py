@@ -46,10 +46,10 @@ def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
 
 def keys_above(workspace: Workspace) -> tuple[str, ...]:
     """The keys of the directories above a workspace, the nearest first: by path, and by marker where there is one."""
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     machine, path = _machine(), str(workspace.root)
     while path != (path := os.path.dirname(path)):
-        found[_digest("here", machine, path)] = None
+        keys[_digest("here", machine, path)] = None
         if not os.path.lexists(f"{path}/{MARKER}"):
             continue
         with contextlib.suppress(OSError):
@@ -59,8 +59,8 @@ def keys_above(workspace: Workspace) -> tuple[str, ...]:
             finally:
                 os.close(fd)
             if marked:
-                found[_digest("shared", *marked)] = None
-    return tuple(found)
+                keys[_digest("shared", *marked)] = None
+    return tuple(keys)
 
 
 def _read_marker(root: int) -> tuple[str, str, str] | None:

@@ -226,9 +226,9 @@ def delete_tree(directory: Path) -> None:
     def open_up(function: Callable[..., object], path: str, _: object) -> None:
         if not os.path.lexists(path):
             return
-        for one in (os.path.dirname(path), path):
-            if stat.S_ISDIR(os.lstat(one).st_mode):
-                os.chmod(one, 0o700)
+        for place in (os.path.dirname(path), path):
+            if stat.S_ISDIR(os.lstat(place).st_mode):
+                os.chmod(place, 0o700)
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:

@@ -139,14 +139,14 @@ class PathGuard:
 
     def _lowered(self, top: Top) -> Iterator[str]:
         try:
-            found = strip_setid(top.fd, self._since_ns)
+            stripped = strip_setid(top.fd, self._since_ns)
         except OSError as error:
             yield f"{top.at} could not be looked through for files with setuid or setgid: {error.strerror or error}."
             return
-        for path in found[:MOST_TOLD]:
+        for path in stripped[:MOST_TOLD]:
             yield f"{top.shown(path)} had setuid, setgid or capabilities: they were taken away."
-        if len(found) > MOST_TOLD:
-            yield f"And {len(found) - MOST_TOLD:,} more such files."
+        if len(stripped) > MOST_TOLD:
+            yield f"And {len(stripped) - MOST_TOLD:,} more such files."
 
     def close(self) -> None:
         self._watch.end()

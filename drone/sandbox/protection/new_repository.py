@@ -73,11 +73,11 @@ def _section(header: str) -> tuple[str, bool]:
     """The section's name in lower case, and whether it has a name of its own behind it."""
     if header[-1] != "]":
         raise ValueError("it has a section and more on one line")
-    name, _, own = (part.strip(" \t") for part in header[1:-1].partition(" "))
-    named = len(own) > 2 and own[0] == own[-1] == '"' and '"' not in own[1:-1]
-    if not _is_word(name) or (own and not named):
+    name, _, subsection = (part.strip(" \t") for part in header[1:-1].partition(" "))
+    named = len(subsection) > 2 and subsection[0] == subsection[-1] == '"' and '"' not in subsection[1:-1]
+    if not _is_word(name) or (subsection and not named):
         raise ValueError("it has a section whose name is not plain")
-    return name.lower(), bool(own)
+    return name.lower(), bool(subsection)
 
 
 def _is_word(text: str) -> bool:
@@ -106,7 +106,7 @@ def _of_hooks(directory: int, name: str) -> Iterator[str]:
     fd = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
         with os.scandir(fd) as entries:
-            others = [one.name for one in entries if not _is_sample(one)]
+            others = [entry.name for entry in entries if not _is_sample(entry)]
     finally:
         os.close(fd)
     yield from (f"{name}/{other}" for other in others)

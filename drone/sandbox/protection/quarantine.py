@@ -192,18 +192,18 @@ class Quarantine:
 
     def _put_aside(self, directory: Directory, name: str, why: str) -> None:
         """Move what is at `name` of the directory, or one directory below it, to quarantine."""
-        whole = directory.path(name)
+        path = directory.path(name)
         above, _, last = name.rpartition("/")
         try:
             with _opened(directory.fd, above) as place:
-                self._moved[whole] = why, self._move(place, last, os.path.dirname(whole))
+                self._moved[path] = why, self._move(place, last, os.path.dirname(path))
         except FileNotFoundError:
             return  # The program, which still runs, was faster.
         except OSError as error:
-            self._say(f"{self._shown(whole)} {why} could not be taken away: {error.strerror}.")
+            self._say(f"{self._shown(path)} {why} could not be taken away: {error.strerror}.")
         if len(self._moved) > _MOST_KEPT:
             self._more += 1
-            del self._moved[whole]
+            del self._moved[path]
 
     def _move(self, directory: int, name: str, above: str, *, called: str = "") -> str:
         """Move `name` of `directory`, whose path is `above`; answers its new path below the top, which ends with its

@@ -40,13 +40,13 @@ def refusals(root: int, protected: Protected, changes: Sequence[ChangedPath]) ->
 
     The changes may come in any order, and some may be made already.
     """
-    found = {one.path: why for one in changes if (why := protected.refuses(one.path)) is not None}
+    reasons = {one.path: why for one in changes if (why := protected.refuses(one.path)) is not None}
     for one in _touched(changes):
         directory = _Directory(root, one.path, one.entries)
         for change, name in one.changes:
             if (why := directory.refuses(change, name)) is not None:
-                found.setdefault(change.path, why)
-    return found
+                reasons.setdefault(change.path, why)
+    return reasons
 
 
 def git_directories_of(root: int, changes: Sequence[ChangedPath]) -> frozenset[str]:

@@ -32,13 +32,13 @@ def strip_setid(root: int, since_ns: int) -> list[str]:
     and setgid only hands the group down, as the kernel does by itself in a directory that has it. Blocks for some 40 ms
     per 10,000 names. Raises OSError where the directory cannot be looked through, or a file keeps them.
     """
-    found = []
+    stripped = []
     for directory in directories(root, []):
         for name in _raised(directory, since_ns):
             with suppress(FileNotFoundError):
                 _lower(directory.fd, name)
-                found.append(directory.path(name))
-    return found
+                stripped.append(directory.path(name))
+    return stripped
 
 
 def _raised(directory: Directory, since_ns: int) -> Iterator[str]:

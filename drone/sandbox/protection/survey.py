@@ -57,12 +57,12 @@ def directories(root: int, shut: list[str], *, every: bool = False, most: int = 
     parts: list[str] = []
     try:
         while True:
-            found = read_directory(here, parts, every=every)
-            most -= found.count
+            directory = read_directory(here, parts, every=every)
+            most -= directory.count
             if most < 0:
                 raise OSError(errno.EFBIG, "it has too many files to look for protected ones among them")
-            yield found
-            trail.append((found.into, identity(os.fstat(here))))
+            yield directory
+            trail.append((directory.into, identity(os.fstat(here))))
             while trail:
                 if trail[-1][0]:
                     name = trail[-1][0].pop()
@@ -89,18 +89,18 @@ def directories(root: int, shut: list[str], *, every: bool = False, most: int = 
 
 def read_directory(fd: int, parts: Sequence[str], *, every: bool) -> Directory:
     """What an open directory holds. Raises OSError."""
-    found = Directory(list(parts), fd)
-    into, names = found.into, found.names
+    directory = Directory(list(parts), fd)
+    into, names = directory.into, directory.names
     with os.scandir(fd) as entries:
-        for found.count, entry in enumerate(entries, 1):
+        for directory.count, entry in enumerate(entries, 1):
             name = entry.name
             if entry.is_dir(follow_symlinks=False):
                 into.append(name)
             elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
-                found.others.append(name)
+                directory.others.append(name)
             if every or is_of_interest(name):
                 names.append(name)
-    return found
+    return directory
 
 
 def is_of_interest(name: str) -> bool:
@@ -165,22 +165,22 @@ class TreeSurvey:
 
 def survey(root: int, protected: Protected) -> TreeSurvey:
     """Survey a directory tree. Blocks for some 20 ms per 10,000 names. Raises OSError where it cannot be read."""
-    found = TreeSurvey()
-    for directory in directories(root, found.shut, every=protected.has_globs):
+    result = TreeSurvey()
+    for directory in directories(root, result.shut, every=protected.has_globs):
         for spot in spots_in(directory, protected):
-            found.spots.append(spot)
+            result.spots.append(spot)
             for names in (directory.into, directory.others):
                 if spot.name in names:
                     names.remove(spot.name)
         if is_repository(directory):
-            found.repositories[identity(os.fstat(directory.fd))] = directory.path()
+            result.repositories[identity(os.fstat(directory.fd))] = directory.path()
             if (common := _common_of(root, directory)) is not None:
-                found.commons.append(common)
+                result.commons.append(common)
             leave_out_objects(directory)
-        found.attributes += [directory.path(name) for name in directory.names if plain(name) == ATTRIBUTES]
-        found.sockets += [directory.path(name) for name in directory.others if _is_socket(name, directory.fd)]
-    _survey_commons(root, found)
-    return found
+        result.attributes += [directory.path(name) for name in directory.names if plain(name) == ATTRIBUTES]
+        result.sockets += [directory.path(name) for name in directory.others if _is_socket(name, directory.fd)]
+    _survey_commons(root, result)
+    return result
 
 
 def is_repository(directory: Directory) -> bool:

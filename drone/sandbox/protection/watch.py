@@ -52,13 +52,13 @@ class Watch:
         watched = [WatchedTop(top, self._over) for top in tops]
         try:
             while True:
-                for one in watched:
-                    one.look()
+                for directory in watched:
+                    directory.look()
                 if self._over.wait(LOOK_SECONDS):
                     return
         finally:
-            for one in watched:
-                one.close()
+            for directory in watched:
+                directory.close()
 
 
 class WatchedTop:
@@ -181,12 +181,12 @@ class WatchedTop:
     @contextmanager
     def _opened(self, path: str) -> Iterator[Directory | None]:
         """The directory at this path, None where there is none any more."""
-        fd, found = -1, None
+        fd, directory = -1, None
         with suppress(OSError):
             fd = opened_beneath(self._top.top.fd, path or ".", _OPEN)
-            found = read_directory(fd, path.split("/") if path else [], every=self._top.looks_at_every_name)
+            directory = read_directory(fd, path.split("/") if path else [], every=self._top.looks_at_every_name)
         try:
-            yield found
+            yield directory
         finally:
             if fd >= 0:
                 os.close(fd)

@@ -75,7 +75,11 @@ class PathEffect:
     def judged(self) -> FileDiff:
         """The difference exactly, for the person who decides on it; it says so where nothing would change."""
         found = self._difference(on_one_line, judged_diff)
-        return found if found.text else FileDiff(f"{on_one_line(self.path)} is so already and would not change\n", 0, 0)
+        return (
+            found
+            if found.text
+            else FileDiff(f"{on_one_line(self.path)} is like that already and would not change\n", 0, 0)
+        )
 
     def _difference(self, name: Callable[[str], str], difference: Difference) -> FileDiff:
         if self.moved_from is not None:
@@ -150,8 +154,11 @@ class Changing:
             await threads_of(self.context).tool(apply, self.workspace, self.protected, effects)
             return effects
         async with checkpoints.order.writing:
+            # After a call that was cut off, the files may have half of its effects: the plan is made again from the
+            # checkpoint.
             effects = () if await checkpoints.begun() else await self.planned(plan)
             await checkpoints.before(self.context.call_id, [os.fsencode(path) for path in paths])
+            # Right before the effect: saving the files may have taken longer than the lease lasts.
             await checkpoints.turn.journal.confirm_held()
             effects = await threads_of(self.context).tool(self._apply_missing, effects, plan)
             await after.recorded(checkpoints.changed(), NOTHING_CHANGED)
@@ -173,6 +180,7 @@ class Changing:
                     raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
         if not planned:
             for parent in {effect.path.rpartition("/")[0] for effect in effects}:
+                # The call that was cut off may have left files that it had not yet put in place.
                 WorkspaceWriter(self.workspace).sweep(parent)
         apply(self.workspace, self.protected, missing)
         return effects
@@ -240,11 +248,11 @@ def identity(workspace: Workspace, path: str) -> Identity:
         return "link", sha256(_target(workspace, path)).digest()
     if not stat.S_ISREG(status.st_mode):
         return "directory", b""
-    whole = sha256()
+    digest = sha256()
     with workspace.open_file(path, symlinks=False) as file:
         while piece := file.read(_PIECE):
-            whole.update(piece)
-    return "file", whole.digest()
+            digest.update(piece)
+    return "file", digest.digest()
 
 
 def _target(workspace: Workspace, path: str) -> bytes:
@@ -288,6 +296,7 @@ def apply(workspace: Workspace, protected: Protected, effects: Sequence[PathEffe
         for file in staged.values():
             file.drop()
         for effect in reversed(done):
+            # As much as can be taken back; what was wrong first is what is told.
             with suppress(PathError):
                 _revert(placing, effect)
         raise

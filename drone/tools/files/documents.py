@@ -51,6 +51,7 @@ def _pdf_text(data: bytes) -> tuple[str, int]:
 def _page_texts(reader: Any, pages: int) -> Iterator[str]:
     length = 0
     for number in range(min(pages, PAGES)):
+        # Half of the time, because the page that is begun now may take the other half.
         if length > CHARACTERS or time.process_time() > PDF_SECONDS / 2:
             yield f"[pages {number + 1} to {pages} are not read: the file is too large]\n"
             return

@@ -48,11 +48,11 @@ class Glob:
 
     def files(self, found: Iterable[WalkedEntry], stop: Event) -> list[WalkedEntry]:
         """The files among `found` that match. Raises `ToolFailed` if none does and it is no glob."""
-        files = [one for one in found if one.kind is Kind.FILE]
-        either = [one for one in files if not stop.is_set() and _fits(self._test_of, one)]
+        files = [entry for entry in found if entry.kind is Kind.FILE]
+        either = [entry for entry in files if not stop.is_set() and _fits(self._test_of, entry)]
         if self._by_name is None:
             return either
-        named = [one for one in either if _fits(self._by_name, one)]
+        named = [entry for entry in either if _fits(self._by_name, entry)]
         if not named and self._error is not None and not stop.is_set():
             raise self._error
         if named and (others := len(either) - len(named)):
@@ -65,7 +65,9 @@ class Glob:
     def on_nothing(self, walk: Walk, found: Sequence[WalkedEntry]) -> list[str]:
         """What the answer says where no file of `found`, the walk's entries, matches: why that may be."""
         notes = []
-        if directory := next((one for one in found if one.kind is Kind.DIRECTORY and _fits(self._test_of, one)), None):
+        if directory := next(
+            (entry for entry in found if entry.kind is Kind.DIRECTORY and _fits(self._test_of, entry)), None
+        ):
             shown = display_path(directory.path)
             notes.append(f"{shown} is a directory, and only files are found: {shown}/** finds those in it.")
         if self._by_name is not None:
@@ -86,12 +88,12 @@ class Glob:
                 break
             start, levels = f"{start}/{name}", levels + 1
         for begin, depth in ((start, levels), (walk.start, 0)):
-            whole = Walk(walk.workspace, begin, None, walk.stop, MOST_LEFT_OUT, SECONDS_LEFT_OUT, heeds=False)
+            unfiltered = Walk(walk.workspace, begin, None, walk.stop, MOST_LEFT_OUT, SECONDS_LEFT_OUT, heeds=False)
             try:
-                found = [replace(one, depth=one.depth + depth) for one in whole.entries()]
+                entries = [replace(entry, depth=entry.depth + depth) for entry in unfiltered.entries()]
             except PathError:
                 continue
-            return [one for one in found if one.kind is Kind.FILE and _fits(self._test_of, one)]
+            return [entry for entry in entries if entry.kind is Kind.FILE and _fits(self._test_of, entry)]
         return []
 
 

@@ -264,6 +264,7 @@ class IgnoreReader:
         if len(above.files) >= MOST_IN_FORCE:
             self.notes.append(f"{name} was not applied: {MOST_IN_FORCE} ignore files above it already are.")
             return None
+        # Asking another process takes longer than matching such a file, and nearly all ignore files are like that.
         if len(data) <= PLAIN_BYTES and (parsed := ParsedRules.of(data)).plain:
             self.note_left_out(name, parsed.left_out)
             return _InProcessRules(IgnoreFile(parsed.rules), self.is_over)
@@ -333,6 +334,7 @@ class _AsideRules:
         try:
             return self.reader.ask(self, paths)
         except CutOff as error:
+            # Asked no more: each further question about it would take as long again.
             self.dropped = True
             self.reader.forget()
             self.reader.notes.append(f"{self.name} applies to nothing from here on: {error}.")

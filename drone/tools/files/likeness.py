@@ -37,8 +37,8 @@ def _folding() -> dict[int, str]:
     table.update((code, chr(code - 0xFEE0)) for code in range(0xFF01, 0xFF5F))
     table.update(dict.fromkeys(range(0x300, 0x370), ""))  # accents that stand by themselves
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00), *range(0xFB00, 0xFB07)):
-        whole = unicodedata.normalize("NFKD", chr(code))
-        plain = "".join(char for char in whole if not unicodedata.combining(char))
+        decomposed = unicodedata.normalize("NFKD", chr(code))
+        plain = "".join(char for char in decomposed if not unicodedata.combining(char))
         if plain != chr(code):
             table.setdefault(code, plain)
     return table
@@ -71,16 +71,16 @@ def differences(text: str, wanted: str) -> tuple[int, list[str]] | None:
     Each difference says which characters are in the text where `wanted` has others. Both with `\\n` line ends; linear.
     """
     look = folded(wanted.strip("\n"))
-    whole = folded(text) if look else ""
-    at = whole.find(look) if look else -1
+    folded_text = folded(text) if look else ""
+    at = folded_text.find(look) if look else -1
     if at < 0:
         return None
-    line = whole.count("\n", 0, at)
+    line = folded_text.count("\n", 0, at)
     region = "\n".join(text.split("\n")[line : line + look.count("\n") + 1])
     if len(region) > _LONGEST_REGION:
         return line, []
-    there, parts = _units(region)
-    place, (_, sought) = there.find(look), _units(wanted.strip("\n"))
+    units, parts = _units(region)
+    place, (_, sought) = units.find(look), _units(wanted.strip("\n"))
     actual = parts[place : place + len(look)]
     return line, list(_named(sought, actual)) if place >= 0 and len(sought) == len(actual) else []
 
@@ -115,8 +115,8 @@ def _named(wanted: Sequence[str], actual: Sequence[str]) -> Iterator[str]:
             end += 1
         if end > at:
             named += 1
-            there, sought = _apart("".join(actual[at:end]), "".join(wanted[at:end]))
-            yield f"{characters(there)} where old has {characters(sought)}"
+            present, sought = _apart("".join(actual[at:end]), "".join(wanted[at:end]))
+            yield f"{characters(present)} where old has {characters(sought)}"
         at = max(end, at + 1)
 
 
@@ -175,5 +175,5 @@ def _by_likeness(searched: Sequence[str], sought: Sequence[str]) -> int | None:
         for at in range(0, len(searched), _AT_ONCE)
         for line in close_matches(longest, searched[at : at + _AT_ONCE], cutoff=_ALIKE)
     ]
-    found = close_matches(longest, likest, cutoff=_ALIKE)
-    return max(0, searched.index(found[0]) - number) if found else None
+    matches = close_matches(longest, likest, cutoff=_ALIKE)
+    return max(0, searched.index(matches[0]) - number) if matches else None

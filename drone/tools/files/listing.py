@@ -43,10 +43,10 @@ def list_files(
         limit: Lines at most.
     """
     walk = Walk(workspace_of(context), path, depth, context.stop)
-    found = _entries(walk)
-    counts = [sum(entry.kind is kind for entry in found) for kind in (Kind.DIRECTORY, Kind.FILE)]
+    entries = _entries(walk)
+    counts = [sum(entry.kind is kind for entry in entries) for kind in (Kind.DIRECTORY, Kind.FILE)]
     head = f"{plural(counts[0], 'directory')}, {plural(counts[1], 'file')} in {display_path(path)} (depth {depth})"
-    return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in walk.notes)])
+    return "\n".join([head, *folded(entries, limit), *(f"[{note}]" for note in walk.notes)])
 
 
 @tool(idempotent=True, seconds=60, effects="read")
@@ -65,10 +65,10 @@ def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Lim
     walk = Walk(workspace_of(context), path, None, context.stop)
     glob = Glob(pattern, walk.workspace)
     entries = _entries(walk)
-    found, files = glob.files(entries, context.stop), sum(entry.kind is Kind.FILE for entry in entries)
-    head = f"{plural(len(found), 'file')} of {files:,} in {display_path(path)} match {display_path(pattern)}"
-    why = glob.notes if found else glob.on_nothing(walk, entries)
-    return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in (*why, *walk.notes))])
+    matching, files = glob.files(entries, context.stop), sum(entry.kind is Kind.FILE for entry in entries)
+    head = f"{plural(len(matching), 'file')} of {files:,} in {display_path(path)} match {display_path(pattern)}"
+    why = glob.notes if matching else glob.on_nothing(walk, entries)
+    return "\n".join([head, *folded(matching, limit), *(f"[{note}]" for note in (*why, *walk.notes))])
 
 
 def workspace_of(context: ToolContext) -> Workspace:

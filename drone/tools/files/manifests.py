@@ -158,6 +158,7 @@ class Manifests:
 
     def _declarations(self, aside: SideProcess, path: str, text: str) -> Iterable[Sequence[str]]:
         if len(text) <= min(self._plain_bytes, _PLAIN_TOML_BYTES if path.endswith(".toml") else _PLAIN_BYTES):
+            # Counted over all manifests: many small ones take as long as a large one.
             self._plain_bytes -= len(text)
             return declarations(path, text)
         found: Iterable[Sequence[str]] = aside.ask({"path": path, "text": text}, _EACH_SECONDS)

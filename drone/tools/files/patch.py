@@ -94,12 +94,12 @@ def parsed(patch: str) -> list[FilePatch]:
         raise ToolFailed(
             'This is no unified diff: it begins with "*** ". Write "--- a/PATH", "+++ b/PATH", and parts with "@@".'
         )
-    found = list(_files(lines))
-    if not found:
+    files = list(_files(lines))
+    if not files:
         raise ToolFailed('The patch names no file: a unified diff has "--- a/PATH", "+++ b/PATH" and "@@" lines.')
-    if len(found) > MOST_FILES:
-        raise ToolFailed(f"The patch is about {len(found):,} files: {MOST_FILES} at most in one call.")
-    return found
+    if len(files) > MOST_FILES:
+        raise ToolFailed(f"The patch is about {len(files):,} files: {MOST_FILES} at most in one call.")
+    return files
 
 
 def _unfenced(lines: Sequence[str]) -> Sequence[str]:
@@ -178,8 +178,8 @@ def _names(before: str, after: str) -> tuple[str | None, str | None]:
         return old and old.removeprefix("a/"), new and new.removeprefix("b/")
     if old == new:
         return old, new
-    (one, _, path), (other, _, same) = old.partition("/"), new.partition("/")
-    if path and path == same and one in _PREFIXES and other in _PREFIXES:
+    (first, _, path), (other, _, same) = old.partition("/"), new.partition("/")
+    if path and path == same and first in _PREFIXES and other in _PREFIXES:
         return path, path
     old, new = old.removeprefix("a/"), new.removeprefix("b/")
     return (new if old in [f"{new}{mark}" for mark in _COPIES] else old), new
@@ -296,13 +296,13 @@ def _position(lines: Sequence[str], hunk: Hunk, first: int, which: str) -> int:
         return position
     if hunk.at and hunk.at > first and lines[hunk.at - 1 : hunk.at - 1 + len(old)] == old:
         return hunk.at - 1
-    found = _occurrences(lines, old, first)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = ", ".join(str(start + 1) for start in found[:5])
+    positions = _occurrences(lines, old, first)
+    if len(positions) == 1:
+        return positions[0]
+    if positions:
+        places = ", ".join(str(start + 1) for start in positions[:5])
         raise ToolFailed(
-            f"{which} fits in {len(found):,} places (lines {places}): give it more lines around the change."
+            f"{which} fits in {len(positions):,} places (lines {places}): give it more lines around the change."
         )
     raise ToolFailed(f"{which} does not fit: {_mismatch(lines, old)}")
 

@@ -44,11 +44,11 @@ class LinePattern:
     def _lines_at_once(self, data: bytes) -> Iterator[tuple[int, int]]:
         position, end = 0, len(data)
         while position < end:
-            found = self._expression.search(data, position)
-            if found is None or (found.start() == end and data.endswith(b"\n")):
+            hit = self._expression.search(data, position)
+            if hit is None or (hit.start() == end and data.endswith(b"\n")):
                 return
-            yield data.rfind(b"\n", 0, found.start()) + 1, found.start()
-            following = data.find(b"\n", found.start())
+            yield data.rfind(b"\n", 0, hit.start()) + 1, hit.start()
+            following = data.find(b"\n", hit.start())
             position = end if following < 0 else following + 1
 
     def _lines_one_by_one(self, data: bytes) -> Iterator[tuple[int, int]]:

@@ -81,15 +81,15 @@ async def read_file(
     if start_line and end_line and end_line < start_line:
         raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
     wanted = _Range(start_line, end_line, CHARACTERS if end_line is None else MOST_CHARACTERS)
-    found = _Found()
+    contents = _Found()
     try:
-        text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, found)
+        text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, contents)
     finally:
         context.stop.set()
     if context.artifacts is None:
-        return Output(text, files=found.files)
-    images = tuple([await context.artifacts.image(picture.data, picture.block) for picture in found.pictures])
-    return Output(text, images=images, files=found.files)
+        return Output(text, files=contents.files)
+    images = tuple([await context.artifacts.image(picture.data, picture.block) for picture in contents.pictures])
+    return Output(text, images=images, files=contents.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ def _picture(path: str, fd: int) -> _Picture | None:
         data = read_up_to(fd, LARGEST_PICTURE + 1)
         if len(data) > LARGEST_PICTURE:
             raise BadPicture(f"has more than {LARGEST_PICTURE:,} bytes, and no smaller one of it can be made")
-        found = measured(data)
+        size = measured(data)
     except BadPicture as error:
         raise ToolFailed(f"{display_path(path)} is a picture that cannot be shown: it {error}.") from error
     name = path.rpartition("/")[2]
-    block = ImageBlock(artifact="", media_type=found.media_type, name=name, width=found.width, height=found.height)
+    block = ImageBlock(artifact="", media_type=size.media_type, name=name, width=size.width, height=size.height)
     return _Picture(data, block)
 
 

@@ -65,10 +65,10 @@ class Ripgrep:
         wanted = ("-e" if pattern.case_sensitive else "-ie", pattern.needed)
         named: set[bytes] = set()
         for batch in _batches(paths):
-            found = self._matching(wanted, workspace, batch, stop, until)
-            if found is None:
+            matching = self._matching(wanted, workspace, batch, stop, until)
+            if matching is None:
                 return paths
-            named.update(found)
+            named.update(matching)
         return [path for path in paths if b"./" + os.fsencode(path) in named]
 
     def _matching(

@@ -151,7 +151,7 @@ class Search:
 
     def report(self) -> str:
         until = time.monotonic() + SECONDS
-        candidates: Sequence[str] = [found.path for found in self.scope.files]
+        candidates: Sequence[str] = [file.path for file in self.scope.files]
         if self.ripgrep is not None:
             candidates = self.ripgrep.candidates(self.pattern, self.workspace, candidates, self.context.stop, until)
         for path in candidates:
@@ -171,8 +171,8 @@ class Search:
         files = plural(self.matching_files, "file")
         if self.display.output == "files":
             return f"{first}{files} with a match, of {searched}"
-        found = f"{plural(self.matches, 'matching line')} in {files}"
-        return f"{first}{found}, of {searched}"
+        counted = f"{plural(self.matches, 'matching line')} in {files}"
+        return f"{first}{counted}, of {searched}"
 
     def _search(self, path: str) -> None:
         data = self._text(path)
@@ -199,8 +199,8 @@ class Search:
 
     def _count(self, path: str, data: bytes) -> None:
         """Show the file's path, with its number of matches where that is asked for, if anything in it matches."""
-        found = self.pattern.lines(data)
-        count = sum(1 for _ in (islice(found, 1) if self.display.output == "files" else found))
+        lines = self.pattern.lines(data)
+        count = sum(1 for _ in (islice(lines, 1) if self.display.output == "files" else lines))
         if not count:
             return
         if self.matching_files == self.display.limit:

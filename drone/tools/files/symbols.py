@@ -124,12 +124,12 @@ def _find(language: str, source: bytes) -> dict[str, object]:
     query = Query(grammar, f"[{' '.join(f'({kind})' for kind in known)}] @it")
     nodes = QueryCursor(query).captures(root).get("it", [])
     nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
-    found: list[tuple[str, str, int, int, int]] = []
+    symbols: list[tuple[str, str, int, int, int]] = []
     for fields in _symbol_fields(nodes):
-        if len(found) == MOST:
-            return {"found": found, "is_whole": False}
-        found.append(fields)
-    return {"found": found, "is_whole": not root.has_error}
+        if len(symbols) == MOST:
+            return {"found": symbols, "is_whole": False}
+        symbols.append(fields)
+    return {"found": symbols, "is_whole": not root.has_error}
 
 
 def _symbol_fields(nodes: list[Any]) -> Iterator[tuple[str, str, int, int, int]]:

@@ -34,7 +34,7 @@ class TextFile:
                 try:
                     return cls(data[len(mark) :].decode(encoding, _errors(encoding)), mark, encoding)
                 except UnicodeDecodeError as error:
-                    raise ToolFailed(f"{shown} begins as {encoding} and is none; write_file replaces it.") from error
+                    raise ToolFailed(f"{shown} begins like {encoding} and is not; write_file replaces it.") from error
         if b"\0" in data[:_SNIFFED]:
             raise ToolFailed(f"{shown} is binary and is not edited as text.")
         return cls(data.decode("utf-8", "surrogateescape"))
@@ -79,25 +79,25 @@ def replaced(file: TextFile, old: str, new: str, shown: str, *, everywhere: bool
         raise ToolFailed("old is empty: name the text to replace; write_file writes a whole file.")
     if wanted == new.replace("\r\n", "\n"):
         raise ToolFailed("old and new are the same: there is nothing to change.")
-    found = list(_occurrences(plain, wanted))
-    if not found:
+    places = list(_occurrences(plain, wanted))
+    if not places:
         raise ToolFailed(_not_found(plain, wanted, shown))
-    if len(found) > 1 and not everywhere:
-        lines = ", ".join(str(plain.count("\n", 0, at) + 1) for at in found[:_PLACES])
-        more = " …" if len(found) > _PLACES else ""
+    if len(places) > 1 and not everywhere:
+        lines = ", ".join(str(plain.count("\n", 0, at) + 1) for at in places[:_PLACES])
+        more = " …" if len(places) > _PLACES else ""
         raise ToolFailed(
-            f"old stands {len(found):,} times in {shown} (lines {lines}{more}): add lines around the one you "
+            f"old stands {len(places):,} times in {shown} (lines {lines}{more}): add lines around the one you "
             "mean, or set replace_all."
         )
     returns = _dropped_returns(file.text)
     parts, last = list[str](), 0
-    for at in found:
+    for at in places:
         start, stop = at + bisect_left(returns, at), at + len(wanted) + bisect_left(returns, at + len(wanted))
         before = file.text[start:stop]
         line_end = ("\r\n" if "\r\n" in before else "\n") if "\n" in before else file.line_end
         parts += [file.text[last:start], with_line_ends(new, line_end)]
         last = stop
-    return file.with_text("".join([*parts, file.text[last:]])), len(found)
+    return file.with_text("".join([*parts, file.text[last:]])), len(places)
 
 
 def _occurrences(text: str, wanted: str) -> Iterator[int]:
@@ -114,7 +114,7 @@ def _dropped_returns(text: str) -> list[int]:
 
 def _not_found(text: str, wanted: str, shown: str) -> str:
     """Why `wanted` is not in `text`: line numbers before its lines, characters that look alike, or what is nearest."""
-    problem = f"old does not stand in {shown}. "
+    problem = f"old does not occur in {shown}. "
     bare = without_numbers(wanted)
     if bare is not None and (bare in text or differences(text, bare) is not None):
         problem += "Its lines begin with line numbers, which are not in the file: leave them out. "

@@ -87,10 +87,10 @@ class Walk:
         """`start` without links and `..`, so that each path has one spelling; access is still checked at each open."""
         base = os.fsencode(self.workspace.own_name(self.start))
         if NEVER_SHOWN.intersection(base.split(b"/")):
-            own = "git's own and is not listed or searched; the git tools read it"
+            why = "git's own and is not listed or searched; the git tools read it"
             if b".git" not in base.split(b"/"):
-                own = "the runtime's own and is not listed or searched"
-            raise PathDenied(f"{shown(self.start)} is {own}.")
+                why = "the runtime's own and is not listed or searched"
+            raise PathDenied(f"{shown(self.start)} is {why}.")
         return base
 
     @property
@@ -113,10 +113,10 @@ class Walk:
             if step is None or self.stop.is_set() or self._seen >= self.limit or self._is_late:
                 stack.pop()
                 continue
-            found, path, inner = step
-            yield found
-            if found.kind is Kind.DIRECTORY and (self.depth is None or found.depth < self.depth):
-                stack.append(self._children(reader, path, inner, found.depth + 1))
+            entry, path, inner = step
+            yield entry
+            if entry.kind is Kind.DIRECTORY and (self.depth is None or entry.depth < self.depth):
+                stack.append(self._children(reader, path, inner, entry.depth + 1))
 
     def _children(
         self, reader: IgnoreReader, directory: bytes, ignored: Ignored, depth: int

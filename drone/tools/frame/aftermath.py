@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from drone.agent.ports.artifacts import NOT_RECORDED
 from drone.agent.ports.journal import JournalError
-from drone.agent.ports.report import describe_tool_error
+from drone.agent.ports.report import describe_tool_error_or_raise
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.scan import ScanStopped
@@ -62,11 +62,13 @@ class Aftermath:
         except TimeoutError as error:
             if self._stop is not None:
                 self._stop.set()
-            self.add(f"it took longer than {self._seconds:g} s" if limit.expired() else describe_tool_error(error))
+            self.add(
+                f"it took longer than {self._seconds:g} s" if limit.expired() else describe_tool_error_or_raise(error)
+            )
         except ScanStopped:
             self.add("it was stopped")
         except Exception as error:
-            self.add(str(error) if isinstance(error, _SENTENCES) else describe_tool_error(error))
+            self.add(str(error) if isinstance(error, _SENTENCES) else describe_tool_error_or_raise(error))
         return otherwise
 
     def add(self, why: str) -> None:

@@ -42,12 +42,12 @@ def has_controls(text: str) -> bool:
 def controls_refused(what: str, text: str) -> str | None:
     """Why a text that people judge and programs obey is not taken: it holds control characters other than line feed and
     tab. None where it holds none. `what`: what it is, as the beginning of the sentence."""
-    found = [f"U+{ord(one):04X}" for one in controls_in(text)]
-    if not found:
+    codes = [f"U+{ord(character):04X}" for character in controls_in(text)]
+    if not codes:
         return None
-    more = ", …" if len(found) > _NAMED_CONTROLS else ""
+    more = ", …" if len(codes) > _NAMED_CONTROLS else ""
     return (
-        f"{what} holds control characters ({', '.join(found[:_NAMED_CONTROLS])}{more}), and only line feeds and tabs "
+        f"{what} holds control characters ({', '.join(codes[:_NAMED_CONTROLS])}{more}), and only line feeds and tabs "
         "are taken: nothing was done. Leave them out; a program that needs one makes it, as printf '\\033' does."
     )
 

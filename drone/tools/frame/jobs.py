@@ -120,6 +120,7 @@ class Jobs:
         if running >= self.most:
             raise TooManyJobs
         self._last += 1
+        # Counted while it starts, which takes time: another call may start a job meanwhile.
         self._starting += 1
         try:
             job = await make(f"{_NAME}{self._last}")

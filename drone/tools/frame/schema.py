@@ -45,7 +45,7 @@ def described(function: Callable[..., object]) -> Described:
 
 
 def _arguments(lines: Iterable[str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     inside, indent, name = False, None, ""
     for line in lines:
         if section := _SECTIONS.match(line):
@@ -55,10 +55,10 @@ def _arguments(lines: Iterable[str]) -> dict[str, str]:
             indent = depth if indent is None else indent
             if depth == indent and (named := _ARGUMENT.match(line.strip())):
                 name = named[1]
-                found[name] = [named[2]]
+                sections[name] = [named[2]]
             elif name:
-                found[name].append(line.strip())
-    return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
+                sections[name].append(line.strip())
+    return {name: " ".join(part for part in parts if part) for name, parts in sections.items()}
 
 
 class _Untitled(GenerateJsonSchema):
@@ -104,8 +104,8 @@ class Arguments:
         except ValidationError as error:
             raise BadArguments(self._complaint(error.errors(include_url=False, include_context=False))) from error
         if misplaced := _misplaced_boolean(self.schema, arguments, self.schema.get("$defs", {})):
-            where, wanted, given = misplaced
-            raise BadArguments(f"`{where}`: input should be {wanted}, but it was {given}. {self.signature()}")
+            where, wanted, value = misplaced
+            raise BadArguments(f"`{where}`: input should be {wanted}, but it was {value}. {self.signature()}")
         return {
             self._by_field[field]: getattr(model, field) for field in self._by_field if field in model.model_fields_set
         }

@@ -232,6 +232,7 @@ class FunctionTool:
         except NoThread as full:
             return _error_output(full, self.spec.name)
         finally:
+            # Also when the call is cancelled: its function goes on in its thread until it looks at this.
             context.stop.set()
 
     def _execute_in_thread(self, step: _Step, arguments: Mapping[str, Any]) -> object:

@@ -51,12 +51,12 @@ class Searchable:
         if not isinstance(query, str) or not words(query):
             return failure(f'{TOOL_SEARCH} needs {{"query": "…"}}: a few words about what the tool should do.')
         deferred = [spec for spec in self._toolset.specs() if spec.deferred]
-        found = ranked(query, deferred)[:MOST_FOUND]
-        if not found:
+        matches = ranked(query, deferred)[:MOST_FOUND]
+        if not matches:
             return failure(f"None of {len(deferred)} tools has anything to do with that. Use other words.")
-        lines = (f"{spec.name}: {_first_paragraph(spec.description)}" for spec in found)
+        lines = (f"{spec.name}: {_first_paragraph(spec.description)}" for spec in matches)
         text = "\n".join((*lines, "They are among your tools from your next reply on."))
-        return Output(text, found=tuple(spec.name for spec in found))
+        return Output(text, found=tuple(spec.name for spec in matches))
 
     async def preview(self, call: StartedCall) -> Preview | Output | None:
         return await preview_of(self._toolset, call)
@@ -98,18 +98,18 @@ def _word_counts(spec: ToolSpec) -> Counter[str]:
 
 def words(text: str) -> list[str]:
     """The words of a text in lower case: runs of letters and digits; `createIssue` and `create_issue` are two each."""
-    found: list[str] = []
+    words_found: list[str] = []
     word = ""
     for char in text[: _MOST_QUERY * 4]:
         if char.isalnum():
             if char.isupper() and word and word[-1].islower():
-                found.append(word.lower())
+                words_found.append(word.lower())
                 word = ""
             word += char
         elif word:
-            found.append(word.lower())
+            words_found.append(word.lower())
             word = ""
-    return [*found, word.lower()] if word else found
+    return [*words_found, word.lower()] if word else words_found
 
 
 def _first_paragraph(description: str) -> str:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.report import describe_tool_error
+from drone.agent.ports.report import describe_tool_error_or_raise
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
@@ -49,7 +49,9 @@ class OnlyReading:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._restricted = IdentityCache(_all_only_reading, most=1)
+        self._restricted = IdentityCache[[Sequence[ToolSpec]], Sequence[ToolSpec]](
+            lambda specs: tuple(map(only_reading, specs)), most=1
+        )
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._restricted(self._toolset.specs())
@@ -75,10 +77,6 @@ def _without_writing(spec: ToolSpec) -> ToolSpec:
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
 
 
-def _all_only_reading(specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    return tuple(map(only_reading, specs))
-
-
 class Timed:
     """A time limit for each call: its tool's own `seconds`, or `default_seconds` when the tool names none."""
 
@@ -99,6 +97,7 @@ class Timed:
     async def _in_time(self, action: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
         own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
         seconds = self._default_seconds if own is None else own
+        # A task of its own, so that a call which ignores its cancellation can be left behind.
         work = asyncio.create_task(_value_or_error(action))
         try:
             await asyncio.wait((work,), timeout=seconds)
@@ -162,7 +161,7 @@ class Redacted:
         try:
             return await action
         except BaseException as error:
-            message = describe_tool_error(error)
+            message = describe_tool_error_or_raise(error)
             if (clean := self._redactor.text(message)) == message:
                 raise
             return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)

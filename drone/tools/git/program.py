@@ -50,6 +50,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_EDITOR": "false",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
+    # Commands that only read would otherwise rewrite the index.
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_SSH_COMMAND": "false",
@@ -63,6 +64,7 @@ SETTINGS: Mapping[str, str] = {
     "color.ui": "false",
     "core.attributesFile": "/dev/null",
     "core.excludesFile": "/dev/null",
+    # It names a program, like several below: a repository must not choose what runs.
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.packedGitLimit": "512m",
@@ -78,6 +80,8 @@ SETTINGS: Mapping[str, str] = {
     "maintenance.auto": "false",
     "protocol.allow": "never",
     "protocol.ext.allow": "never",
+    # The workspace may belong to another user. Git asks for that because of configurations, of which it sees only a
+    # part.
     "safe.directory": "*",
     "submodule.recurse": "false",
 }
@@ -187,6 +191,7 @@ class GitCheckout:
         finally:
             if not running.done():
                 running.cancel()
+                # Git must be gone before its call ends, or it would go on in the workspace.
                 await asyncio.wait((running,))
 
     async def _run(self, *arguments: str, bounds: Bounds) -> EndedProgram:
@@ -236,15 +241,15 @@ class GitCheckout:
                 "and ./_- only, with ~1 or ^ behind it if need be. git_branches and git_log show the ids."
             )
         ended = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        found = ended.stdout.head.decode("ascii", "replace").strip()
-        if ended.status or not found:
+        commit_id = ended.stdout.head.decode("ascii", "replace").strip()
+        if ended.status or not commit_id:
             none_yet = (await self.run("rev-parse", "--verify", "--quiet", "HEAD")).status
             raise ToolFailed(
                 "This repository has no commit yet."
                 if none_yet and revision == "HEAD"
                 else f"There is no commit {revision!r} here; git_branches and git_log show what there is."
             )
-        return found
+        return commit_id
 
     def needs_files(self) -> None:
         """Raise `ToolFailed` if the repository is bare."""

@@ -172,9 +172,9 @@ class GitTools:
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
-        found = await checkout.output("ls-files", "-z", "--cached", *pathspec(checkout.workspace, path), bounds=_NAMES)
-        names = list(dict.fromkeys(names_in(found)))
-        least = "more than " if found.left_out else ""
+        listed = await checkout.output("ls-files", "-z", "--cached", *pathspec(checkout.workspace, path), bounds=_NAMES)
+        names = list(dict.fromkeys(names_in(listed)))
+        least = "more than " if listed.left_out else ""
         head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {display_path(path or '.')}"
         return _lines("\n".join([head, *map(display_path, names)]), "Name a path to see the rest.")
 
@@ -205,10 +205,10 @@ async def _at_commit(checkout: GitCheckout, commit: str, path: str) -> str:
     if kind != b"blob":
         is_module = kind == b"commit"
         raise ToolFailed(f"{where} is a submodule." if is_module else f"There is no {where}; git_show without a path.")
-    found = await checkout.output("cat-file", "blob", what)
-    if b"\0" in found.head[:_SNIFFED]:
-        raise ToolFailed(f"{where} is binary ({found.total:,} bytes) and cannot be shown as text.")
-    return f"{where}, {found.total:,} bytes\n{_cut(found)}"
+    blob = await checkout.output("cat-file", "blob", what)
+    if b"\0" in blob.head[:_SNIFFED]:
+        raise ToolFailed(f"{where} is binary ({blob.total:,} bytes) and cannot be shown as text.")
+    return f"{where}, {blob.total:,} bytes\n{_cut(blob)}"
 
 
 async def _current_branch(checkout: GitCheckout) -> str:
@@ -222,8 +222,8 @@ def _patch(captured: Captured, path: str | None = None) -> str:
     """The changed files, and the patch itself if it is short or the call named a `path`."""
     if path is not None or captured.total <= PATCH_BYTES:
         return _cut(captured)
-    files, found, _ = readable(captured).partition("\ndiff --git ")
-    if not found:
+    files, separator, _ = readable(captured).partition("\ndiff --git ")
+    if not separator:
         return _cut(captured)
     note = f"[The patch itself has {captured.total:,} bytes and is not shown; name one of these files as path.]"
     return f"{files.rstrip()}\n{note}"

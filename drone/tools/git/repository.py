@@ -167,14 +167,14 @@ def _pointer(workspace: Workspace, path: str) -> str:
     with workspace.open_file(path, symlinks=False) as file:
         line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
     if not line.startswith("gitdir:"):
-        raise ToolFailed(f"The file {display_path(path)} does not say where its repository is; there is none to see.")
+        raise ToolFailed(f"The file {display_path(path)} does not say where its repository is; there is none to read.")
     return line.removeprefix("gitdir:").strip()
 
 
 def _bare(workspace: Workspace) -> Repository:
     if all(_exists(workspace, name) for name in ("HEAD", "objects", "refs")):
-        found = _at(workspace, ".")
-        return Repository(".", bare=True, configured=found.configured)
+        repository = _at(workspace, ".")
+        return Repository(".", bare=True, configured=repository.configured)
     if _lies_in_a_repository(workspace):
         raise ToolFailed(
             "The workspace is a directory inside a git repository that begins above it. What lies above a workspace is "

@@ -51,27 +51,28 @@ async def submodules_of(checkout: GitCheckout) -> Submodules:
 
 async def _look(checkout: GitCheckout, below: str, levels: int, found: Submodules, left: list[int]) -> None:
     for path in await gitlinks(checkout):
-        whole = f"{below}{path}"
+        full_path = f"{below}{path}"
         try:
-            inner = await checkout.threads.tool(_directory_of, checkout.workspace, whole)
+            inner = await checkout.threads.tool(_directory_of, checkout.workspace, full_path)
         except PathMissing:
             continue  # it is not checked out, so nothing in it can be changed
         except (PathError, ToolFailed):
-            found.unseen.append(whole)
+            found.unseen.append(full_path)
             continue
         left[0] -= 1
         if levels == 0 or left[0] < 0:
-            found.unseen.append(whole)
+            found.unseen.append(full_path)
             continue
         try:
-            module = await checkout.at(inner, whole)
+            module = await checkout.at(inner, full_path)
             if what := await _changes(module):
-                found.changed[whole] = what
-            await _look(module, f"{whole}/", levels - 1, found, left)
+                found.changed[full_path] = what
+            await _look(module, f"{full_path}/", levels - 1, found, left)
         except (ToolFailed, PathError) as failed:
             if isinstance(failed, ToolFailed) and failed.outcome is Outcome.TIMEOUT:
+                # The next one would take as long, and the call has one time limit for all.
                 left[0] = 0
-            found.unseen.append(whole)
+            found.unseen.append(full_path)
 
 
 def _directory_of(workspace: Workspace, path: str) -> str:

@@ -246,9 +246,9 @@ async def untracked(checkout: GitCheckout) -> list[str]:
 async def _staged(checkout: GitCheckout) -> str:
     command = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
     words = names_in(await checkout.output(*command, bounds=NAMES))
-    found = list(zip(words[::2], words[1::2], strict=False))
-    lines = [f"{how} {display_path(path)}" for how, path in found if how != _UNMERGED]
-    unmerged = [display_path(path) for how, path in found if how == _UNMERGED]
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    lines = [f"{how} {display_path(path)}" for how, path in pairs if how != _UNMERGED]
+    unmerged = [display_path(path) for how, path in pairs if how == _UNMERGED]
     more = [f"[{len(lines) - LISTED:,} more]"] if len(lines) > LISTED else []
     if unmerged:
         others = f" and {len(unmerged) - LISTED:,} more" if len(unmerged) > LISTED else ""

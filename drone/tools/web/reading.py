@@ -81,16 +81,16 @@ class WebTools:
         limits = FetchLimits(self.web.seconds, int(self.web.max_mb * 1_000_000))
         try:
             request = FetchRequest(url_of(url), headers={"accept": _PAGE})
-            found = await self.wire.fetch(request, limits, partial(self._check_allowed, lists=context.egress))
-            title, text = await self._read(found, context)
+            page = await self.wire.fetch(request, limits, partial(self._check_allowed, lists=context.egress))
+            title, text = await self._read(page, context)
         except AddressRefused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
         except WebError as error:
             raise ToolFailed(str(error)) from error
-        if found.status >= 400:
+        if page.status >= 400:
             excerpt = f": {text[:_ERROR_TEXT]}" if text else "."
-            raise ToolFailed(f"{found.url} answered {found.status} {strip_controls(found.reason)}{excerpt}")
-        return f"{found.url}\n{title or found.media_type}\n\n{text or '(The page has no text.)'}"
+            raise ToolFailed(f"{page.url} answered {page.status} {strip_controls(page.reason)}{excerpt}")
+        return f"{page.url}\n{title or page.media_type}\n\n{text or '(The page has no text.)'}"
 
     @tool(group="web_read", idempotent=True, seconds=SECONDS, effects="network")
     async def web_search(self, context: ToolContext, query: Query, limit: Limit = 8) -> str:
@@ -107,10 +107,10 @@ class WebTools:
             self._refuse_secrets(query.encode("utf-8", "replace"), "What you search for")
             request = request_of(search, self.key, query, limit)
             _check_egress(request.url, context.egress)
-            found = await self.wire.fetch(request, FetchLimits(self.web.seconds, _SEARCH_BYTES))
-            if found.status != 200:
-                raise WebError(f"{search.backend} answered {found.status} {strip_controls(found.reason)}.")
-            hits = hits_of(search, found.body)[:limit]
+            answer = await self.wire.fetch(request, FetchLimits(self.web.seconds, _SEARCH_BYTES))
+            if answer.status != 200:
+                raise WebError(f"{search.backend} answered {answer.status} {strip_controls(answer.reason)}.")
+            hits = hits_of(search, answer.body)[:limit]
         except AddressRefused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
         except WebError as error:

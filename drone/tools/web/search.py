@@ -59,10 +59,10 @@ def hits_of(search: WebSearch, body: bytes) -> Sequence[Hit]:
         raise WebError(f"{search.backend} found nothing and says: {_line(json.dumps(reported, ensure_ascii=False))}")
     if results is not None and not isinstance(results, list):
         raise WebError(f"What {search.backend} answered is not understood: its results are no list.")
-    found = [_hit(result) for result in results or () if isinstance(result, dict)]
-    if results and not any(found):
+    hits = [_hit(result) for result in results or () if isinstance(result, dict)]
+    if results and not any(hits):
         raise WebError(f"What {search.backend} answered is not understood: none of its results can be read.")
-    return [hit for hit in found if hit is not None]
+    return [hit for hit in hits if hit is not None]
 
 
 _REPORTS = ("error", "errors", "detail", "message")

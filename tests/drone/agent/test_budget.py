@@ -231,7 +231,7 @@ def test_a_limit_that_cannot_be_held_is_said_once_in_a_turn() -> None:
     told = [agent.settle(at_once(agent.reserve(1, 10)), usage(usd=None), "some/model") for agent in (one, other, one)]
     ((said,), *more) = told
     assert (said.limit, said.used, said.allowed) == ("cost_usd", None, 1) and more == [(), ()]
-    assert said.message == "The price of some/model is unknown: the limit cost_usd cannot be held."
+    assert said.message == "The price of some/model is unknown: the limit cost_usd cannot be enforced."
     assert [agent.warning(3) for agent in (one, other)] == [None, None]
 
 

@@ -184,7 +184,7 @@ async def test_an_unknown_price_stands_in_the_journal_and_not_in_the_transcript(
     lone = Lone(lines, FunctionTools([count]), Limits(cost_usd=1))
     report = await lone.run()
     (said,) = lone.facts(BudgetWarned)
-    assert said.message == "The price of scripted/model is unknown: the limit cost_usd cannot be held."
+    assert said.message == "The price of scripted/model is unknown: the limit cost_usd cannot be enforced."
     assert lone.heard() == []
     assert report.usage.cost_usd is None and lone.record().usage_total.cost_usd is None
     assert lone.kinds().index("budget.warned") < lone.kinds().index("tool.started")

@@ -187,13 +187,13 @@ async def test_a_child_that_ran_out_of_rounds_tells_the_parent_what_it_had() -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"agent_type": "explor", "prompt": "x"}, "names nobody here: 'explor'. There are explore, general"),
+        ({"agent_type": "explor", "prompt": "x"}, "names no agent here: 'explor'. There are explore, general"),
         ({"prompt": "x"}, "agent_type is missing. There are explore, general"),
         ({"agent_type": "explore"}, "prompt must be a text"),
         ({"agent_type": "explore", "prompt": "  "}, "prompt must be a text"),
         ({"agent_type": "explore", "prompt": "x", "tools": []}, "does not know tools"),
         ({"agent_type": "explore", "prompt": "x", "title": 7}, "title must be"),
-        ({"agent_type": ["explore"], "prompt": "x"}, "agent_type names nobody here"),
+        ({"agent_type": ["explore"], "prompt": "x"}, "agent_type names no agent here"),
     ],
 )
 async def test_wrong_arguments_are_told_in_words_and_nobody_is_hired(arguments: dict[str, object], words: str) -> None:

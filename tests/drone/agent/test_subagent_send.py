@@ -115,7 +115,7 @@ async def test_a_child_that_still_works_is_not_disturbed() -> None:
     assert unfenced(tree.results(1)[0].content) == "This subagent belongs to another agent. Start one of your own."
     told = [result for result in tree.results() if result.name == "subagent_send"]
     assert sorted(result.is_error for result in told) == [False, True]
-    assert any("still works" in result.content for result in told)
+    assert any("still at work" in result.content for result in told)
 
 
 async def test_a_child_that_a_person_cancelled_is_not_revived() -> None:

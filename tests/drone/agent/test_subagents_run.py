@@ -328,7 +328,7 @@ async def test_more_agents_than_a_call_may_start_are_told_the_cap_and_none_is_st
         ({"agents": []}, "agents must be a list of 1 to 5"),
         ({"agents": "a"}, "agents must be a list of 1 to 5"),
         ({"agents": ["a"]}, "Agent 1: each agent is an object"),
-        ({"agents": [piece("a"), piece("a")]}, "a stands there twice"),
+        ({"agents": [piece("a"), piece("a")]}, "a is used twice"),
         ({"agents": [piece("a"), {"id": "b", "role": "explore"}]}, "Agent 2: task must be"),
         ({"agents": [piece("a" * 65)]}, "Agent 1: id must be a name of your own, up to 64"),
         ({"agents": [piece("a", tools=[])]}, "it does not know tools"),

@@ -66,7 +66,7 @@ async def test_unsaved_work_stays_and_is_reported_until_it_was_pushed(
         kept = {Path(one.place).name: one.why for one in (await swept.run()).kept}
         assert kept[changed.root.parent.name] == "not committed: a.txt"
         assert kept[new.root.parent.name] == "not committed: deep/"
-        assert kept[ahead.root.parent.name] == f"1 commit that {here.served.address()} has not"
+        assert kept[ahead.root.parent.name] == f"1 commit that {here.served.address()} does not have"
         told = KeptCheckouts.model_validate_json((here.data / KEPT_CHECKOUTS.name).read_bytes())
         assert {Path(one.place).name for one in told.kept} == set(kept)
         ahead.git("push", "-q", str(tmp_path / "served" / "team" / "shop"), "HEAD:refs/heads/merged")

@@ -160,7 +160,7 @@ async def test_what_a_server_refuses_is_told_and_the_next_call_works(status: int
         return None
 
     async with served(act) as server, connected(server) as one:
-        with pytest.raises(McpCallRefused, match="one__look brought nothing"):
+        with pytest.raises(McpCallRefused, match="one__look gave no result"):
             await text_of(one)
         assert await text_of(one) == "seen"
 

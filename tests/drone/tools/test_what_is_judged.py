@@ -161,7 +161,7 @@ async def test_calls_that_change_nothing_say_so_by_name(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (bench.root / name).write_text("one\n")
     same = [await bench.preview("write_file", path=name, content="one\n") for name in ("a", "b")]
-    assert same == [Preview("diff", f"{name} is so already and would not change\n") for name in ("a", "b")]
+    assert same == [Preview("diff", f"{name} is like that already and would not change\n") for name in ("a", "b")]
 
 
 async def test_a_file_too_large_to_be_read_is_replaced_by_what_is_shown(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ async def test_an_edit_is_refused_where_its_text_is_not_there_once(bench: Writin
     refused(await bench.use("edit_file", path="a.py", old="", new="x"), "old is empty")
     refused(await bench.use("edit_file", path="a.py", old="return 1", new="return 1"), "the same")
     near = await bench.use("edit_file", path="a.py", old="def g():\n  return 2", new="x")
-    refused(near, "does not stand in a.py", "at line 4", "4\tdef g():\n5\t    return 1")
+    refused(near, "does not occur in a.py", "at line 4", "4\tdef g():\n5\t    return 1")
     refused(await bench.use("edit_file", path="none", old="a", new="b"), "does not exist", "write_file")
     (bench.root / "data").write_bytes(b"\0\1\2 a")
     refused(await bench.use("edit_file", path="data", old="a", new="b"), "binary")
