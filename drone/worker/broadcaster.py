@@ -25,15 +25,11 @@ MOST_ENTRIES = 1_000
 class Broadcaster:
     """Collects hints, entries and text of all orders and publishes them in Redis pipelines, one pipeline at a time."""
 
-    def __init__(
-        self,
-        publisher: AsyncPublisher,
-        *,
-        gather_seconds: float = GATHER_SECONDS,
-        metrics: WorkMetrics | None = None,
-    ) -> None:
+    metrics: WorkMetrics | None = None
+    """Where model calls of committed entries are counted."""
+
+    def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
         self._publisher = publisher
-        self._metrics = metrics
         self._gather_seconds = gather_seconds
         self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
@@ -54,8 +50,8 @@ class Broadcaster:
 
     def entries(self, entries: Sequence[Entry]) -> None:
         """Publish these committed entries soon."""
-        if self._metrics is not None:
-            self._metrics.committed(entries)
+        if self.metrics is not None:
+            self.metrics.committed(entries)
         self._entries.extend(map(packed, entries))
         self._urgent.set()
 

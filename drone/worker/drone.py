@@ -21,7 +21,8 @@ from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
 from drone.worker.metrics import DroneMetrics, MetricsUnavailable
-from drone.worker.workshop import Exits, Workshop, monitored, redis_of
+from drone.worker.monitors import monitored, redis_of
+from drone.worker.workshop import Exits, Workshop
 from mcc import __version__
 from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, Capability, Registration, SandboxState
 from mcc.dispatch.broker import DispatchUnavailable
@@ -77,9 +78,10 @@ class DroneProcess:
         self._counting = Counting()
         redis = redis_of(settings)
         self._metrics = metrics_of(settings)
-        work = None if self._metrics is None else self._metrics.work
         self._nudger = Nudger(redis, settings.queues)
-        self._publisher = Publisher(redis, monitored(settings), metrics=work)
+        self._publisher = Publisher(redis, monitored(settings))
+        if self._metrics is not None:
+            self._publisher.metrics = self._metrics.work
         self._draining = False
         # A SimpleQueue, because `drain` also runs in signal handlers: its `put` is reentrant, `Event.set` is not.
         self._drain_requests: SimpleQueue[None] = SimpleQueue()
@@ -127,7 +129,6 @@ class DroneProcess:
             self._publisher,
             sweeper=incarnation,
             sweep_seconds=self._settings.sweep_seconds,
-            metrics=None if self._metrics is None else self._metrics.work,
         )
         # After the workshop is open: a renewal may find the lease lost, and then stops what runs in the workshop.
         self._keeper.start()
@@ -276,7 +277,9 @@ class DroneProcess:
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._die, self.give_up)
         claimant = Claimant(self._settings.name, self._keeper, self._slots)
-        workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits, self._metrics)
+        workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
+        if self._metrics is not None:
+            workshop.count_in(self._metrics)
         crew.servers.watch(lambda: in_thread(self._describe, crew))
         return workshop
 

@@ -22,6 +22,7 @@ from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHeal
 from drone.worker.loop import AsyncStore
 from drone.worker.mcp_state import StorePins, StoreTokens
 from drone.worker.metrics import DroneMetrics
+from drone.worker.monitors import monitored, redis_of
 from drone.worker.runner import Runner
 from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.site import site_of
@@ -31,11 +32,10 @@ from drone.worker.trials import ModelChecks, ServerTrials
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.shape import now, to_json
-from mcc.contracts.wire import DroneBeat, OrdersWait, worker_name
-from mcc.dispatch.broker import DispatchError, RedisAt
+from mcc.contracts.wire import DroneBeat, OrdersWait
+from mcc.dispatch.broker import DispatchError
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
-from mcc.dispatch.task_events import TaskEvents
 from mcc.resources import Reserve, allowed_bytes
 from mcc.store.database.errors import StoreRefused, StoreUnavailable
 from mcc.store.rows.values import Claim
@@ -52,18 +52,6 @@ FROZEN_LEASES = 2
 BACKSTOP_SECONDS = 1.4
 """The reaper kills a process that was told to end and still runs this long after its orders should have been handed
 back."""
-
-
-def redis_of(settings: Settings) -> RedisAt:
-    """Where this drone's installation has its place in Redis."""
-    return RedisAt(settings.redis_url, settings.redis_prefix)
-
-
-def monitored(settings: Settings) -> TaskEvents:
-    """Reports this drone's orders to Celery's monitors, which know the drone by the name of its worker."""
-    return TaskEvents(
-        redis_of(settings), worker_name(settings.name), lambda: settings.redactor, titles=settings.flower_titles
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +79,6 @@ class Workshop:
         claimant: Claimant,
         nudger: Nudger,
         exits: Exits,
-        metrics: DroneMetrics | None = None,
     ) -> None:
         self._settings = settings
         self._crew = crew
@@ -101,17 +88,12 @@ class Workshop:
         lease = self._lease = claimant.lease
         self._store = AsyncStore(store)
         self._nudges = Offload(1, "nudges")
-        work = None if metrics is None else metrics.work
-        self._publisher = AsyncPublisher(redis_of(settings), monitored(settings), metrics=work)
+        self._publisher = AsyncPublisher(redis_of(settings), monitored(settings))
         self._executions = Executions(lambda: settings.redactor, ExecutionTimes(settings.park_after_seconds))
-        self._broadcaster = Broadcaster(self._publisher, metrics=work)
+        self._broadcaster = Broadcaster(self._publisher)
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
         self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
         self._writer = Writer(store, lease, self._broadcaster, grew=self._memory.grew)
-        if metrics is not None:
-            metrics.watch(
-                active=lambda: self._slots.active, slots=self._slots.total, lag_seconds=lambda: self._writer.lag_seconds
-            )
         self._site = site_of(settings, crew)
         self._workspaces = Workspaces(self._store, crew, lease, self._site)
         self._suspects = Suspects(settings.data_dir / "run" / "froze")
@@ -245,6 +227,13 @@ class Workshop:
         if self._settings.heartbeat is not None:
             self._custody.beat_on(self._settings.heartbeat)
         return self._custody.watch_over(frozen_seconds, exit_seconds, self._suspects.made())
+
+    def count_in(self, metrics: DroneMetrics) -> None:
+        """Count in these metrics what is done from now on."""
+        self._publisher.metrics = self._broadcaster.metrics = metrics.work
+        metrics.watch(
+            active=lambda: self._slots.active, slots=self._slots.total, lag_seconds=lambda: self._writer.lag_seconds
+        )
 
     async def wind_down(self, why: str = "") -> None:
         """Claim nothing more; let turns end for `drain_cancel_seconds`, then halt them, then hand back the rest after

@@ -83,8 +83,7 @@ def build_app(
 ) -> FastAPI:
     """The ASGI application. The caller closes `store` and the clients in `redis` after the application's lifespan.
 
-    `metrics_token` opens `/metrics`, as `token` does, and nothing else. `trouble` answers why the database cannot be
-    written now, "" when it can.
+    `metrics_token` opens only `/metrics`. `trouble` answers why the database cannot be written now, "" when it can.
     """
     # FastAPI passes the aliases of body parameters on to pydantic, which warns about them. FastAPI suppresses that
     # warning only while it builds models itself, but those of mcc.contracts are built later, on first use.
@@ -94,7 +93,6 @@ def build_app(
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
     feed = Feed(store, offload, redis.connect, pace, prefix=redis.prefix)
     notices = Notices(store, feed, redis.nudger, redis.publisher)
-    metrics = metrics or Metrics()
     redactor = watched_secrets(settings)
     function_rules = FunctionRules(store, _own_functions(settings))
     app = FastAPI(
@@ -107,7 +105,7 @@ def build_app(
         redirect_slashes=False,
         lifespan=lambda _: _lifespan(feed, notices, function_rules, offload, write, texts),
     )
-    app.state.metrics = metrics
+    app.state.metrics = metrics = metrics or Metrics()
     app.state.service = Service(
         settings,
         store,

@@ -204,15 +204,9 @@ def _serve(settings: ServiceSettings, store: Store, tokens: Tokens, listening: s
     redis = redis_of(settings)
     nudger = Nudger(redis, settings.queues)
     metrics = Metrics()
-    publisher = Publisher(redis, task_events(settings, redis), metrics=metrics.work)
-    sweeps = SweepLoop(
-        store,
-        nudger,
-        publisher,
-        sweeper=f"mcc-{fresh_id()}",
-        sweep_seconds=settings.sweep_seconds,
-        metrics=metrics.work,
-    )
+    publisher = Publisher(redis, task_events(settings, redis))
+    publisher.metrics = metrics.work
+    sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     # In a thread, outside of the event loop: heartbeats must go on while a request keeps the loop busy.
     sweeps.start()
     try:
@@ -241,7 +235,8 @@ async def _run(
     listening: socket.socket,
     metrics: Metrics,
 ) -> None:
-    publisher = AsyncPublisher(redis, task_events(settings, redis), metrics=metrics.work)
+    publisher = AsyncPublisher(redis, task_events(settings, redis))
+    publisher.metrics = metrics.work
     checks = DroneChecks(redis)
     app = build_app(
         settings,

@@ -11,9 +11,12 @@ from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment,
 from mcc.contracts.usage import Usage
 
 By: TypeAlias = Literal[
-    "person", "chat", "agent", "metadata_agent", "outline", "formula", "binding", "default", "import", "rule"
+    "person", "chat", "agent", "metadata_agent", "outline", "formula", "binding", "default", "import"
 ]
-"""Who set a value; `rule` did not, but gave a verdict."""
+"""Who set a value."""
+
+StepBy: TypeAlias = By | Literal["rule"]
+"""Who made a step of the history; `rule`: it is a verdict."""
 
 RuleKind: TypeAlias = Literal["derived", "cel", "function", "evidence", "guideline"]
 NodeStatus: TypeAlias = Literal["failed", "pending", "stale", "done"]
@@ -231,7 +234,7 @@ class HistoryItem(Closed):
 
     version: int
     at: Moment
-    by: By
+    by: StepBy
     principal: Text | None
     order_id: str | None
     record_id: str | None

@@ -114,19 +114,20 @@ class Publisher:
     """Publishes from threads. No method raises. Each call ends within about twice `seconds` and answers whether the
     message was sent."""
 
+    metrics: WorkMetrics | None = None
+    """Where reported status changes are counted."""
+
     def __init__(
         self,
         redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
-        metrics: WorkMetrics | None = None,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._prefix = redis.prefix
         self._redis = connect(redis, seconds=seconds)
         self._tasks = tasks
-        self._metrics = metrics
         self._pause = _Pause(clock)
 
     def publish(self, messages: Iterable[Message]) -> bool:
@@ -139,10 +140,15 @@ class Publisher:
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """Report a status that this process gave to the order: to Celery's monitors, see `TaskEvents.report`, and to
         the metrics of this process."""
-        if self._metrics is not None:
-            self._metrics.status_changed(order)
+        if self.metrics is not None:
+            self.metrics.status_changed(order)
         if self._tasks is not None:
             self._tasks.report(order, why)
+
+    def taken_over(self, orders: int) -> None:
+        """Count orders of lost drones that this process queued again."""
+        if self.metrics is not None:
+            self.metrics.taken_over(orders)
 
     def close(self) -> None:
         if self._tasks is not None:
@@ -168,12 +174,13 @@ class Publisher:
 class AsyncPublisher:
     """Like `Publisher`, for an event loop."""
 
+    metrics: WorkMetrics | None = None
+
     def __init__(
         self,
         redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
-        metrics: WorkMetrics | None = None,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -182,7 +189,6 @@ class AsyncPublisher:
         self._redis = connect_async(redis, seconds=seconds)
         self._seconds = seconds
         self._tasks = tasks
-        self._metrics = metrics
         self._pause = _Pause(clock)
         self._spare: list[AbstractConnection] = []
         """Idle connections."""
@@ -201,8 +207,8 @@ class AsyncPublisher:
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """Report a status that this process gave to the order: to Celery's monitors, see `TaskEvents.report`, and to
         the metrics of this process."""
-        if self._metrics is not None:
-            self._metrics.status_changed(order)
+        if self.metrics is not None:
+            self.metrics.status_changed(order)
         if self._tasks is not None:
             self._tasks.report(order, why)
 

@@ -10,7 +10,6 @@ import structlog
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher, newest_entries, status_hint
-from mcc.dispatch.work_metrics import WorkMetrics
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Swept
 from mcc.store.store import Store
@@ -46,7 +45,6 @@ class SweepLoop:
         sweeper: str,
         sweep_seconds: float = 0.5,
         clock: Callable[[], float] = boot_seconds,
-        metrics: WorkMetrics | None = None,
     ) -> None:
         self._store = store
         self._nudger = nudger
@@ -54,7 +52,6 @@ class SweepLoop:
         self._sweeper = sweeper
         self._sweep_seconds = sweep_seconds
         self._clock = clock
-        self._metrics = metrics
         self._steady_since: float | None = None
         self._last_beat = 0.0
         self.trouble = ""
@@ -74,8 +71,6 @@ class SweepLoop:
     def once(self) -> Swept:
         """Run one round. Raises `StoreUnavailable`; an unavailable broker is only logged."""
         swept = self._sweep()
-        if self._metrics is not None:
-            self._metrics.taken_over(len(swept.requeued))
         if self._publisher is not None:
             self._publish(self._publisher, swept)
         try:
@@ -87,6 +82,7 @@ class SweepLoop:
         return swept
 
     def _publish(self, publisher: Publisher, swept: Swept) -> None:
+        publisher.taken_over(len(swept.requeued))
         why = dict.fromkeys(swept.requeued, LOST)
         changed = [self._store.orders.get(one) for one in (*swept.requeued, *swept.ended, *swept.resumed)]
         for order in changed:

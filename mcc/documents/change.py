@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
-from mcc.contracts.documents import By
+from mcc.contracts.documents import By, StepBy
 from mcc.contracts.journal import DocumentChanged
 from mcc.documents.node import Node
 from mcc.documents.state import DocumentState
@@ -60,7 +60,7 @@ class Step:
     version: int
     index: int
     at: datetime
-    by: By
+    by: StepBy
     command: str
     node: str
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)

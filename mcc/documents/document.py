@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcc.contracts.documents import By, Counts, DocumentDiff, NewNode, NodeStatus, NodeView
+from mcc.contracts.documents import By, Counts, DocumentDiff, NewNode, NodeStatus, NodeView, StepBy
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
 from mcc.documents.beginning import new_state
@@ -57,7 +57,7 @@ class Document:
         self._removed: dict[int, list[Node]] = {}
         self._done: dict[str, Change] = {}
         self._history: list[Step] = []
-        self._own: dict[tuple[By, str | None], list[Step]] = {}
+        self._own: dict[tuple[StepBy, str | None], list[Step]] = {}
         author = self._author("person")
         self._created_at = author.at
         first = new_state(

@@ -11,6 +11,8 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
+from mcc.dispatch.broker import RedisAt
+from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.work_metrics import MOST_MODELS, WorkMetrics
 from mcc.testing import temporary_store
 
@@ -60,6 +62,17 @@ def test_an_order_for_later_waits_from_that_moment_on() -> None:
     due = AT + timedelta(hours=1)
     scene.changed(status=OrderStatus.RUNNING, attempt=1, not_before=due, started_at=due + timedelta(seconds=2))
     assert scene.value("mcc_order_wait_seconds_sum") == 2
+
+
+def test_a_publisher_counts_what_is_reported_to_it() -> None:
+    scene = Scene()
+    publisher = Publisher(RedisAt("redis://127.0.0.1:1/0"))
+    publisher.metrics = scene.metrics
+    publisher.report_status(scene.order.model_copy(update={"status": OrderStatus.CANCELLED}))
+    publisher.taken_over(2)
+    publisher.close()
+    assert scene.value("mcc_orders_ended_total", status="cancelled", reason="") == 1
+    assert scene.value("mcc_takeovers_total") == 2
 
 
 def test_an_order_that_no_drone_began_has_no_duration() -> None:
