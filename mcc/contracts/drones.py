@@ -51,8 +51,12 @@ class ToolSheet(Closed):
     state: ToolState | None = None
 
 
+NOT_CHOSEN = "off: "
+
+
 class Capability(ToolSheet):
-    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, None = it can.
+    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, None = it can. It begins
+    with `NOT_CHOSEN` where nothing is wrong: the operator has not switched it on.
 
     `agent` is set for agents that can be used. `default`: the drone uses this model when an order names none.
     `origin`: where an operator's own tool comes from. The fields of `ToolSheet` are for tools only.

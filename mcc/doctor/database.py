@@ -9,7 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mcc.configuration.database import Pooler
-from mcc.contracts.drones import Drone, Registration
+from mcc.contracts.drones import NOT_CHOSEN, Drone, Registration
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import database_file, others_may_read
@@ -141,6 +141,9 @@ def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
             names.setdefault(offer.problem, {})[offer.name] = None
         for problem, having in sorted(names.items()):
             detail = f"{', '.join(having)}: {problem}"
+            if problem.startswith(NOT_CHOSEN):
+                yield Finding(what, "ok", detail)
+                continue
             yield Finding(what, "warning", detail, "as it says; the drone reads its configuration when it starts")
 
 

@@ -25,6 +25,7 @@ LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs in the sandbox of a drone are found."""
 OFF_ADVICE = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap) and allow user namespaces"
+CGROUP_WALLS = ("memory", "processes", "cpu")
 CGROUPS_ADVICE = "delegate cgroups to the drone (docs/how-to/limit-programs.md)"
 WALL_ADVICE = "docs/security.md says what this wall stops; keep shell tools from agents that read strangers' text"
 
@@ -151,9 +152,14 @@ def sandbox_findings(state: SandboxState) -> Iterator[Finding]:
         return
     standing = [name for name in Walls.model_fields if name not in missing]
     yield Finding("sandbox", "ok", f"{state.kind}: {', '.join(standing)} stand")
+    # Without delegated cgroups everything works and limits of each process count: most machines are like that.
+    limits = {wall: why for wall, why in missing.items() if wall in CGROUP_WALLS}
+    for why in dict.fromkeys(limits.values()):
+        walls = ", ".join(wall for wall in limits if limits[wall] == why)
+        yield Finding("sandbox", "ok", f"no limit of a whole call for {walls}: {why}; to have one, {CGROUPS_ADVICE}")
     for wall, why in missing.items():
-        advice = CGROUPS_ADVICE if wall in ("memory", "processes", "cpu") else WALL_ADVICE
-        yield Finding("sandbox", "warning", f"{wall} is missing: {why}", advice)
+        if wall not in limits:
+            yield Finding("sandbox", "warning", f"{wall} is missing: {why}", WALL_ADVICE)
 
 
 def check_git(installation: Installation, path: str = GIT_PATH) -> Iterable[Finding]:

@@ -63,6 +63,8 @@ class RedisSeen:
     queues: Sequence[QueueSeen] = ()
     strays: Mapping[str, int] | None = None
     canaries: Sequence[str] = ()
+    private: bool = False
+    """It was reached by a Unix socket."""
 
 
 def look_at(at: RedisAt, queues: Sequence[str], installation: str | None = None, *, seconds: float) -> RedisSeen:
@@ -77,6 +79,7 @@ def look_at(at: RedisAt, queues: Sequence[str], installation: str | None = None,
         server, version = _server_version(link)
         strays, canaries = _undeclared_lists(link, queues, at.prefix)
         return RedisSeen(
+            private=at.url.startswith("unix:"),
             server=server,
             version=version,
             prefix=at.prefix,
@@ -274,7 +277,11 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
             "update it, unless your distribution has mended them under this number; "
             "a redis-server on PATH is taken before the one that comes along"
         )
-        yield Finding("redis", "warning", detail, advice)
+        if seen.private:
+            # Only processes of its own user reach it, and those may run anything anyway.
+            yield Finding("redis", "ok", f"{detail}, which nobody else can reach: it listens on a private socket alone")
+        else:
+            yield Finding("redis", "warning", detail, advice)
     for queue in seen.queues:
         yield from _queue_findings(queue, f"{seen.prefix}{REMOVED}")
     for name, length in (seen.strays or {}).items():

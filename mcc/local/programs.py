@@ -121,8 +121,11 @@ class ChildCommands:
     def api(self, listening: socket.socket) -> ChildCommand:
         """`mcc serve` on a socket that is open already: while the API restarts, connections wait instead of failing."""
         arguments = _module_command("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
-        token = self.settings.token
-        chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
+        settings = self.settings
+        tokens = {"MCC_TOKEN": settings.token, "MCC_METRICS_TOKEN": settings.metrics_token}
+        chosen = {name: token.get_secret_value() for name, token in tokens.items() if token is not None}
+        if settings.metrics_token_file is not None:
+            chosen["MCC_METRICS_TOKEN_FILE"] = str(settings.metrics_token_file)
         environment = {**self._without_keys, **chosen}
         descriptors = (listening.fileno(),)
         return ChildCommand(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)

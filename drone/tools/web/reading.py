@@ -17,6 +17,7 @@ from drone.tools.web.text import decoded, text_extractor
 from drone.tools.web.wire import Fetched, FetchLimits, FetchRequest, WebError, WebWire
 from mcc.addresses import AddressRefused, AddressRule, HostList, Url, url_of
 from mcc.configuration.network import Web
+from mcc.contracts.drones import NOT_CHOSEN
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import Text
 
@@ -59,14 +60,14 @@ class WebTools:
     @property
     def fetch_problem(self) -> str | None:
         """Why `web_fetch` cannot be used and what to do about it, None if it can."""
-        return None if self.web.hosts else "nobody is to be asked: name hosts in [web] hosts of mcc.toml"
+        return None if self.web.hosts else f"{NOT_CHOSEN}no host may be asked; name hosts in [web] hosts of mcc.toml"
 
     @property
     def search_problem(self) -> str | None:
         """Why `web_search` cannot be used and what to do about it, None if it can."""
         search = self.web.search
         if search is None:
-            return "no search engine is named: add [web.search] to mcc.toml"
+            return f"{NOT_CHOSEN}no search engine is chosen; add [web.search] to mcc.toml"
         if search.key_env and not self.key:
             return f"the variable {search.key_env} with the key of {search.backend} is not set"
         return None

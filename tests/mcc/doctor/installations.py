@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.drones import NOT_CHOSEN, Capability, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
@@ -52,7 +52,10 @@ def register(
             queues=("default",),
             slots=slots,
             models=(Capability(name="fast", problem=problem),),
-            tools=tuple(Capability(name=name, problem="no bubblewrap") for name in ("git_diff", "git_log")),
+            tools=(
+                *(Capability(name=name, problem="no bubblewrap") for name in ("git_diff", "git_log")),
+                Capability(name="web_search", problem=f"{NOT_CHOSEN}no search engine is chosen"),
+            ),
         ),
         lease_seconds=lease_seconds,
     )

@@ -66,6 +66,11 @@ def test_canaries_belong_to_those_who_answer() -> None:
     assert list(canary_findings([])) == []
 
 
+def test_known_holes_of_a_redis_that_nobody_else_reaches_are_told_and_nobody_is_warned() -> None:
+    [finding] = redis_findings(RedisSeen(server="redis", version="6.2.14", private=True))
+    assert finding.state == "ok" and "CVE-2025-49844" in finding.detail and "private socket" in finding.detail
+
+
 @pytest.mark.parametrize(
     ("server", "version", "names"),
     [

@@ -151,3 +151,11 @@ def test_a_wall_that_is_missing_is_told_with_its_reason() -> None:
     walls = Walls(**{**dict.fromkeys(Walls.model_fields, STANDS), "proc_readonly": "missing: /proc/x can be written"})
     *_, told = sandbox_findings(SandboxState(kind="container", walls=walls))
     assert told.state == "warning" and told.detail == "proc_readonly is missing: /proc/x can be written"
+
+
+def test_limits_that_need_delegated_cgroups_are_told_and_nobody_is_warned() -> None:
+    why = "missing: the cgroups here have none of the controllers memory, pids, cpu"
+    walls = Walls(**{**dict.fromkeys(Walls.model_fields, STANDS), "memory": why, "cpu": why})
+    findings = list(sandbox_findings(SandboxState(kind="bubblewrap", walls=walls)))
+    assert {finding.state for finding in findings} == {"ok"}
+    assert "memory, cpu" in findings[-1].detail and "limit-programs.md" in findings[-1].detail

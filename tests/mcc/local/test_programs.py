@@ -71,13 +71,15 @@ def test_what_services_write_is_for_their_user_alone_and_only_drones_give_signs_
 
 
 def test_a_chosen_token_reaches_the_api_and_drones_which_keep_it_out_of_what_is_told(tmp_path: Path) -> None:
-    here = household(tmp_path, {"MCC_TOKEN": "t" * 32})
+    here = household(tmp_path, {"MCC_TOKEN": "t" * 32, "MCC_METRICS_TOKEN": "m" * 32})
     with socket.create_server(("127.0.0.1", 0)) as listening:
         api = here.api(listening)
         assert api.environment["MCC_TOKEN"] == "t" * 32
+        assert api.environment["MCC_METRICS_TOKEN"] == "m" * 32
         assert api.descriptors == (listening.fileno(),)
     assert here.drone("drone-1", None)().environment["MCC_TOKEN"] == "t" * 32
-    assert "MCC_TOKEN" not in here.flower(1, LOGIN).environment
+    assert "MCC_METRICS_TOKEN" not in here.drone("drone-1", None)().environment
+    assert not {"MCC_TOKEN", "MCC_METRICS_TOKEN"} & here.flower(1, LOGIN).environment.keys()
 
 
 @pytest.mark.parametrize(
