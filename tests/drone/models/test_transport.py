@@ -3,6 +3,7 @@
 import asyncio
 import select
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -51,7 +52,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def server(serve: Serve) -> AsyncIterator[str]:
+async def server(serve: Serve, secure: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """A server on a free port of this machine; yields its address."""
 
     async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,9 +63,10 @@ async def server(serve: Serve) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(welcome, "127.0.0.1", 0, backlog=1000)
+    listening = await asyncio.start_server(welcome, "127.0.0.1", 0, backlog=1000, ssl=secure)
     async with listening:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        scheme = "http" if secure is None else "https"
+        yield f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
 
 
 @asynccontextmanager
@@ -244,6 +246,19 @@ async def test_a_port_where_nobody_listens_is_a_sentence(bench: Any) -> None:
     said = "the connection was refused or failed; check that it runs there, and its base_url"
     assert str(error) == f"openai/m could not be reached at {place}: {said}."
     assert error.retryable
+
+
+async def test_a_certificate_that_is_not_trusted_here_is_a_sentence(bench: Any) -> None:
+    authority = pytest.importorskip("drone.egress.authority").Authority(["models.test"])
+
+    async def serve(guest: Connection) -> None:
+        await guest.leaves()
+
+    async with server(serve, authority.context("models.test")) as address, wire() as own:
+        error = await bench.refused(model(address, own))
+    place = address.removeprefix("https://").removesuffix("/v1")
+    said = f"openai/m could not be reached at {place}: its certificate is not trusted on this machine."
+    assert (str(error), error.retryable) == (said, False)
 
 
 async def test_a_host_that_lets_nobody_in_is_given_up(bench: Any) -> None:
