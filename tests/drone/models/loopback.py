@@ -94,7 +94,7 @@ class _Served:
                 with suppress(RuntimeError):  # A generator that is being read cannot be closed by its response.
                     await response.aclose()
             await reader.read()
-        except (httpx.HTTPError, OSError):
+        except (httpx.HTTPError, h11.RemoteProtocolError, OSError):
             pass
         except Exception as error:
             self._failure = error
@@ -102,17 +102,15 @@ class _Served:
             writer.transport.abort()
 
     async def _request(self, reader: asyncio.StreamReader) -> httpx.Request:
-        parser, content, head = h11.Connection(h11.SERVER), bytearray(), None
-        while True:
-            match parser.next_event():
-                case h11.Request() as head:
-                    pass
-                case h11.Data(data=data):
-                    content += data
-                case h11.EndOfMessage():
-                    break
-                case _:
-                    parser.receive_data(await reader.read(1 << 16))
+        parser, heads, content = h11.Connection(h11.SERVER), list[h11.Request](), bytearray()
+        while not isinstance(event := parser.next_event(), h11.EndOfMessage):
+            if isinstance(event, h11.Request):
+                heads.append(event)
+            elif isinstance(event, h11.Data):
+                content += event.data
+            else:
+                parser.receive_data(await reader.read(1 << 16))
+        [head] = heads
         headers = httpx.Headers(list(head.headers))
         url = f"{self._scheme}://{headers['host']}{head.target.decode('ascii')}"
         return httpx.Request(head.method.decode("ascii"), url, headers=headers, content=bytes(content))
