@@ -1,11 +1,9 @@
 """HTTP bodies: requests built from messages encoded once, and server-sent events parsed from arbitrary pieces."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
-
-import httpx
 
 from drone.agent.ports.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
 from drone.agent.ports.model import Ask
@@ -106,25 +104,11 @@ def coalesced(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(together)
 
 
-class ShortBody:
-    """A body as a sequence of pieces, most of them bytes cached in messages. They are joined only while being sent, so
-    that of hundreds of concurrent bodies only one is whole at a time."""
+class Body:
+    """A body of known length; every iteration makes the same pieces. A short one is a single piece, joined only then,
+    so that of hundreds of concurrent bodies only one is whole at a time. A long one is never whole in memory."""
 
     __slots__ = ("_pieces", "_size")
-
-    def __init__(self, pieces: Sequence[bytes], size: int) -> None:
-        self._pieces = pieces
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def whole(self) -> bytes:
-        return b"".join(self._pieces)
-
-
-class LongBody(httpx.AsyncByteStream):
-    """A body of known length that is never whole in memory."""
 
     def __init__(self, pieces: Pieces, size: int) -> None:
         self._pieces = pieces
@@ -133,14 +117,13 @@ class LongBody(httpx.AsyncByteStream):
     def __len__(self) -> int:
         return self._size
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in coalesced(self._pieces()):
-            yield piece
+    def __iter__(self) -> Iterator[bytes]:
+        return iter((b"".join(self._pieces()),)) if self._size <= SMALL_BYTES else coalesced(self._pieces())
 
 
-def body_of(pieces: Pieces) -> ShortBody | LongBody:
+def body_of(pieces: Pieces) -> Body:
     """The body made of `pieces`. A long body is iterated once here to learn its length, which servers want to know in
-    advance."""
+    advance; of a short one the pieces are kept, most of them bytes cached in messages."""
     kept: list[bytes] = []
     size = 0
     for piece in pieces():
@@ -149,7 +132,7 @@ def body_of(pieces: Pieces) -> ShortBody | LongBody:
             kept.append(piece)
         else:
             kept.clear()
-    return ShortBody(kept, size) if size <= SMALL_BYTES else LongBody(pieces, size)
+    return Body(kept.__iter__ if size <= SMALL_BYTES else pieces, size)
 
 
 Event: TypeAlias = tuple[bytes, bytes]

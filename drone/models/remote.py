@@ -344,10 +344,12 @@ class Remote:
         stream, collected = EventStreamParser(), parser.collected
         collected.streamed = True
         first_token_at: float | None = None
+        only_blanks = True
         try:
             async for piece in answer:
-                if first_token_at is None and is_page(piece):
+                if only_blanks and is_page(piece):
                     raise self._page(answer, piece)
+                only_blanks = only_blanks and piece.isspace()
                 self._parse(stream.feed(piece), parser)
                 collected.pass_on(listener)
                 if collected.begun:

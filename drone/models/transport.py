@@ -1,4 +1,4 @@
-"""HTTP requests to providers over one aiohttp session, whose types stay inside this module.
+"""HTTP requests to providers: httpx's requests and answers over one aiohttp session, which stays inside this module.
 
 There is deliberately no httpx client in between: docs/decisions/07-http-without-a-client.md.
 """
@@ -6,17 +6,18 @@ There is deliberately no httpx client in between: docs/decisions/07-http-without
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import cast
 
 import aiohttp
 import certifi
 import httpx
+from httpx_aiohttp import AiohttpTransport
 
 from drone.agent.ports.model import BadReply, ModelError
-from drone.models.body import LongBody, ShortBody
+from drone.models.body import Body
 from mcc.addresses import is_loopback
 
 CONNECT_SECONDS = 10.0
@@ -24,7 +25,7 @@ KEEPALIVE_SECONDS = 60.0
 MAX_UNPACKED_BYTES = 16 * 1024 * 1024
 """Bound on an unpacked body. Requests ask for plain text, so a compressed answer is rare."""
 
-_NOT_HERE = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, aiohttp.ClientError, OSError)
+_NOT_HERE = (httpx.TransportError, aiohttp.ClientError, OSError)
 
 
 class ProviderUnreachable(ModelError):
@@ -35,20 +36,13 @@ class ProviderUnreachable(ModelError):
 class Target:
     """Destination of a model's requests: its name for sentences, the address and the headers, built once.
 
-    `proxy`: empty for none, None = the one of the wire. `address` and `sent` are `url` and `headers` as an aiohttp
-    session takes them.
+    `proxy`: empty for none, None = the one of the wire.
     """
 
     name: str
     url: httpx.URL
     headers: httpx.Headers = field(repr=False)
     proxy: str | None = field(default=None, repr=False)
-    address: str = field(init=False, repr=False, compare=False)
-    sent: Mapping[str, str] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "address", str(self.url))
-        object.__setattr__(self, "sent", dict(self.headers))
 
     def with_alias(self, alias: str) -> "Target":
         """This target under the alias that the user gave the model, if any."""
@@ -80,52 +74,16 @@ MAX_REQUEST_ID = 200
 """Longest part of a provider's request id that is kept, in characters."""
 
 
-class _Body(Protocol):
-    """The body of an answer still being received."""
-
-    async def piece(self) -> bytes:
-        """The next piece; empty at the end."""
-
-    async def close(self) -> None:
-        """Return the connection to the pool, or cut it if the body was not read to its end."""
-
-
-class _SessionBody:
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.piece = response.content.readany
-
-    async def close(self) -> None:
-        self._response.release()
-        await self._response.wait_for_close()
-
-
-class _TransportBody:
-    def __init__(self, response: httpx.Response) -> None:
-        self._stream = cast(httpx.AsyncByteStream, response.stream)
-        self._pieces = aiter(self._stream)
-
-    async def piece(self) -> bytes:
-        async for piece in self._pieces:
-            if piece:
-                return piece
-        return b""
-
-    async def close(self) -> None:
-        if isinstance(self._pieces, AsyncGenerator):
-            await self._pieces.aclose()
-        await self._stream.aclose()
-
-
 class Answer:
     """A provider's answer whose body is still being received. Must be closed in every case."""
 
-    def __init__(self, name: str, status: int, headers: Mapping[str, str], body: _Body) -> None:
-        self.status = status
-        self.headers = headers
+    def __init__(self, name: str, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.headers = dict(response.headers.items())
         self._name = name
-        self._body = body
-        encoding = headers.get("content-encoding", "identity").strip().lower()
+        self._stream = cast(httpx.AsyncByteStream, response.stream)
+        self._pieces = cast(AsyncGenerator[bytes, None], aiter(self._stream))
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpack = None if encoding in ("", "identity") else _Unpack(name, encoding)
 
     @property
@@ -142,11 +100,9 @@ class Answer:
     async def __anext__(self) -> bytes:
         """The next piece of the body, decompressed. Raises `ModelError` when the connection fails."""
         try:
-            piece = await self._body.piece()
+            piece = await anext(self._pieces)
         except _NOT_HERE as error:
             raise _model_error(self._name, error) from error
-        if not piece:
-            raise StopAsyncIteration
         return piece if self._unpack is None else self._unpack(piece)
 
     async def at_most(self, limit: int) -> bytes:
@@ -162,7 +118,8 @@ class Answer:
     async def close(self) -> None:
         """Return the connection to the pool, or cut it if the body was not read to its end."""
         try:
-            await self._body.close()
+            await self._pieces.aclose()
+            await self._stream.aclose()
         except _NOT_HERE:
             return
 
@@ -189,152 +146,102 @@ class _Unpack:
         return unpacked
 
 
-class _JoinedPayload(aiohttp.payload.Payload):
-    """A payload that is joined only while it is written: hundreds of bodies may wait to be sent and then for their
-    answers."""
+class _Payload(aiohttp.payload.Payload, httpx.AsyncByteStream):
+    """A body that passes through httpx untouched and is made into bytes only while it is written: hundreds of bodies
+    may wait to be sent and then for their answers."""
 
-    _autoclose = True
+    autoclose = True
 
-    def __init__(self, body: ShortBody) -> None:
-        super().__init__(body)
-        self._size = len(body)
+    def __init__(self, body: Body) -> None:
+        super().__init__(None)
+        self._pieces: Iterable[bytes] = body
+        self._length = len(body)
+
+    @property
+    def size(self) -> int:
+        return self._length
 
     async def write(self, writer: aiohttp.abc.AbstractStreamWriter) -> None:
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None) -> None:
-        await writer.write(self.take())
-
-    def take(self) -> bytes:
-        """The body, which can be taken once."""
-        body: bytes = self._value.whole()
-        self._value = _SENT
-        return body
+        pieces, self._pieces = self._pieces, ()
+        transport = getattr(writer, "transport", None)
+        if transport is not None:
+            # A body counts as written once the operating system has it: an early answer would otherwise put the
+            # connection back into the pool with half a request in it.
+            transport.set_write_buffer_limits(high=1, low=0)
+        for piece in pieces:
+            await writer.write(piece)
+        await writer.drain()
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return str(self._value.whole(), encoding, errors)
-
-
-_SENT = ShortBody((), 0)
-
-SENT_AT_ONCE_BYTES = 64 * 1024
-"""Longest body that is given to the operating system in one piece; it fits into the send buffer of a connection."""
-
-
-class _Request(aiohttp.ClientRequest):
-    """Sends a short body at once. aiohttp starts a task for it, which runs after all tasks that are ready: when many
-    replies arrive together, no next request would be sent before all of them are processed."""
-
-    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        payload, protocol = self._body, conn.protocol
-        if (
-            not isinstance(payload, _JoinedPayload)
-            or protocol is None
-            or protocol.writing_paused
-            # A configured header can ask the provider first; then the head is not sent yet.
-            or self._continue is not None
-            or (payload.size or 0) > SENT_AT_ONCE_BYTES
-        ):
-            return await super().send(conn)
-        self._body = None
-        response = await super().send(conn)
-        transport = protocol.transport
-        if transport is not None:
-            transport.write(payload.take())
-            if transport.get_write_buffer_size():
-                # An early answer would otherwise put the connection back into the pool with half a request in it.
-                # Over TLS the rest is in a buffer that asyncio does not count; the next request then waits behind it.
-                protocol.force_close()
-        return response
+        return b"".join(self._pieces).decode(encoding, errors)
 
 
 class ModelWire:
-    """One session per process, shared by all models. `transport` replaces it in tests and is not closed here.
+    """One session per process, shared by all models.
 
     `proxy` is the address of an HTTP proxy for all https requests. They use CONNECT, so the proxy sees the provider's
     host but neither key nor text. Servers on this machine and http addresses are contacted directly. A target with its
     own proxy always uses that one.
     """
 
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, proxy: str | None = None) -> None:
-        self._given = transport
+    def __init__(self, *, proxy: str | None = None, connect_seconds: float = CONNECT_SECONDS) -> None:
         self._proxy = proxy or ""
+        # No read limit: it would set a timer for each piece that arrives, on top of the caller's own.
+        self._extensions = {"timeout": {"connect": connect_seconds, "pool": connect_seconds}}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._transports: dict[str, AiohttpTransport] = {}
 
-    def post(self, target: Target, body: ShortBody | LongBody) -> Awaitable[Answer]:
+    def post(self, target: Target, body: Body) -> Awaitable[Answer]:
         """Send `body` and return as soon as the status has arrived. Connecting has a time limit; the caller must bound
         the time to the status and for the body.
 
         Raises `ModelError`. A redirect is returned like any other answer and never followed, as it would carry the key
         along.
         """
-        return self._answer("POST", target, body)
+        return self._answer("POST", target, _Payload(body))
 
     def get(self, target: Target) -> Awaitable[Answer]:
         """Fetch the target with GET, with the same promises as `post`."""
         return self._answer("GET", target, None)
 
-    async def _answer(self, method: str, target: Target, body: ShortBody | LongBody | None) -> Answer:
-        headers = target.sent
-        if isinstance(body, LongBody):
-            headers = {**headers, "content-length": str(len(body))}
-        try:
-            if self._given is not None:
-                request = _request(method, target, headers, body)
-                given = await self._given.handle_async_request(request)
-                return Answer(target.name, given.status_code, given.headers, _TransportBody(given))
-            data = _JoinedPayload(body) if isinstance(body, ShortBody) else body
-            del body
-            response = await self._open_session().request(
-                method,
-                target.address,
-                headers=headers,
-                data=data,
-                allow_redirects=False,
-                auto_decompress=False,
-                timeout=_TIMEOUTS,
-                **_proxy_arguments(self._proxy_of(target)),
+    def transport(self, target: Target) -> httpx.AsyncBaseTransport:
+        """What carries requests to this target. All transports share the session, and so its connections."""
+        loop = asyncio.get_running_loop()
+        if self._session is None or loop is not self._loop:
+            self._loop, self._session, self._transports = loop, _session(), {}
+        proxy = self._proxy_of(target)
+        if proxy not in self._transports:
+            through = httpx.Proxy(proxy) if proxy else None
+            self._transports[proxy] = AiohttpTransport(
+                verify=_ssl_context(), trust_env=False, client=self._session, proxy=through
             )
+        return self._transports[proxy]
+
+    async def _answer(self, method: str, target: Target, payload: _Payload | None) -> Answer:
+        request = httpx.Request(method, target.url, headers=target.headers, stream=payload, extensions=self._extensions)
+        try:
+            response = await self.transport(target).handle_async_request(request)
         except _NOT_HERE as error:
-            raise _model_error(target.name, error, target.place) from error
-        return Answer(target.name, response.status, response.headers, _SessionBody(response))
+            raise _model_error(target.name, error, target.place, self._extensions["timeout"]["connect"]) from error
+        try:
+            return Answer(target.name, response)
+        except ModelError:
+            await response.aclose()
+            raise
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self._session is None or loop is not self._loop:
-            self._loop, self._session = loop, _session()
-        return self._session
-
     def _proxy_of(self, target: Target) -> str:
         if target.proxy is not None:
             return target.proxy
         return "" if target.url.scheme == "http" or is_loopback(target.url.host) else self._proxy
-
-
-_TIMEOUTS = aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS)
-"""No read limit: it would set a timer for each piece that arrives, on top of the caller's own."""
-
-
-def _proxy_arguments(proxy: str) -> dict[str, Any]:
-    """Session arguments for this proxy."""
-    if not proxy:
-        return {}
-    there = httpx.Proxy(proxy)
-    return {"proxy": str(there.url), "proxy_auth": there.auth and aiohttp.BasicAuth(*there.auth)}
-
-
-def _request(
-    method: str, target: Target, headers: Mapping[str, str], body: ShortBody | LongBody | None
-) -> httpx.Request:
-    limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": None, "write": None}
-    sent: Any = {"content": body.whole()} if isinstance(body, ShortBody) else {"stream": body}
-    return httpx.Request(method, target.url, headers=headers, extensions={"timeout": limits}, **sent)
 
 
 @cache
@@ -349,38 +256,32 @@ def _session() -> aiohttp.ClientSession:
     # No limit on connections: orders and their limits bound the calls, and a call queued here would seem unreachable.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_ssl_context())
     # No cookies, which would link orders, and no proxy from the environment, which nobody configured for models.
-    return aiohttp.ClientSession(
-        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, request_class=_Request
-    )
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
-def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
+def _model_error(name: str, error: Exception, place: str = "", connect_seconds: float = CONNECT_SECONDS) -> ModelError:
     """The failure as a sentence. `place` is named if the host could not be reached, never the whole address."""
-    # An error of the session says what happened itself; its cause is only a number of the operating system.
+    # The transport sorts the session's errors into fewer kinds: what happened is in their causes.
     cause = error if isinstance(error, aiohttp.ClientError) else error.__cause__ or error
     at = f" at {place}" if place else ""
-    if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return ModelError(f"{name} could not be reached{at}: its certificate is not trusted on this machine.")
-    if isinstance(
-        error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError
-    ):
-        return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
-    if isinstance(cause, aiohttp.ClientHttpProxyError):
-        return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")
-    return ProviderUnreachable(f"{name} {_what_happened(cause, at)}.", retryable=True)
-
-
-def _what_happened(cause: BaseException, at: str) -> str:
     match cause:
-        case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
-            return f"could not be reached{at} within {CONNECT_SECONDS:g} seconds"
+        case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
+            return ModelError(f"{name} could not be reached{at}: its certificate is not trusted on this machine.")
+        case aiohttp.InvalidURL():
+            return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
+        case aiohttp.ClientHttpProxyError(status=status):
+            return ModelError(f"{name} could not be reached{at}: the proxy answered {status}; allow its host there.")
+        case aiohttp.ConnectionTimeoutError():
+            happened = f"could not be reached{at} within {connect_seconds:g} seconds"
         case aiohttp.ClientProxyConnectionError():
-            return f"could not be reached{at}: the proxy does not answer"
+            happened = f"could not be reached{at}: the proxy does not answer"
         case aiohttp.ClientConnectorDNSError():
-            return f"could not be reached{at}: its host name is not known"
-        case aiohttp.ClientConnectorError() | httpx.ConnectError():
+            happened = f"could not be reached{at}: its host name is not known"
+        case aiohttp.ClientConnectorError():
             why = "the connection was refused or failed; check that it runs there, and its base_url"
-            return f"could not be reached{at}: {why}"
-        case aiohttp.SocketTimeoutError() | httpx.TimeoutException() | TimeoutError():
-            return "was silent for too long"
-    return "broke the connection"
+            happened = f"could not be reached{at}: {why}"
+        case TimeoutError():
+            happened = "was silent for too long"
+        case _:
+            happened = "broke the connection"
+    return ProviderUnreachable(f"{name} {happened}.", retryable=True)

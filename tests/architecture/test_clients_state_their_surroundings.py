@@ -7,14 +7,14 @@ import pytest
 
 from tests.architecture.imports import modules
 
-LIBRARIES = ("httpx", "httpx2", "aiohttp", "requests", "urllib3", "urllib")
+LIBRARIES = ("httpx", "httpx2", "httpx_aiohttp", "aiohttp", "requests", "urllib3", "urllib")
 STATED = "trust_env"
 
 BUILDERS = {
     f"{library}.{name}"
     for library in ("httpx", "httpx2")
     for name in ("Client", "AsyncClient", "HTTPTransport", "AsyncHTTPTransport")
-} | {"aiohttp.ClientSession"}
+} | {"aiohttp.ClientSession", "httpx_aiohttp.AiohttpTransport"}
 """Classes that obey proxies, certificates or .netrc of the environment unless `trust_env` says otherwise."""
 
 ONCE = {"get", "options", "head", "post", "put", "patch", "delete", "request", "stream"}
@@ -91,6 +91,7 @@ def test_every_client_states_which_settings_of_the_environment_it_takes() -> Non
         ("mcc.client.async_connection", "httpx.AsyncClient"),
         ("mcc.client.sync_connection", "httpx.Client"),
         ("drone.models.transport", "aiohttp.ClientSession"),
+        ("drone.models.transport", "httpx_aiohttp.AiohttpTransport"),
         ("drone.tools.web.wire", "aiohttp.ClientSession"),
         ("drone.mcp_servers.http", "httpx2.AsyncClient"),
         ("drone.mcp_servers.http", "httpx2.AsyncHTTPTransport"),

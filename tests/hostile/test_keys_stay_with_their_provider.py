@@ -13,7 +13,6 @@ from pydantic import SecretStr
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.registry import Models
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings, load
 from mcc.configuration.providers import HOSTS, PROVIDERS, refusal
 from mcc.doctor.examination import CHECKS
@@ -21,6 +20,7 @@ from mcc.doctor.installation import Installation
 from mcc.local.programs import ChildCommands
 from mcc.settings import load as load_service
 from tests.drone.models.conftest import RecordingListener
+from tests.drone.models.loopback import Loopback
 from tests.hostile.checkout import SECRETS
 
 KEY = "sk-openai-0123456789"
@@ -50,7 +50,7 @@ async def sent(told: Settings, name: str, *answers: httpx.Response) -> list[http
         done = {"choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}], "output": []}
         return left.pop(0) if left else httpx.Response(200, json=done)
 
-    models = Models(told, wire=ModelWire(httpx.MockTransport(answer)))
+    models = Models(told, wire=Loopback(httpx.MockTransport(answer)))
     try:
         await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), RecordingListener())
     except ModelError:

@@ -15,8 +15,8 @@ from drone.models.dialects.chat import openai_model
 from drone.models.dialects.gemini import gemini_model
 from drone.models.dialects.responses import responses_model
 from drone.models.remote import ModelEndpoint
-from drone.models.transport import ModelWire
 from mcc.contracts.usage import Usage
+from tests.drone.models.loopback import Loopback
 
 KEY = "sk-very-secret-key-0123456789"
 
@@ -134,19 +134,19 @@ class Bench:
 
     def openai(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
-        return openai_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), ModelWire(provider))
+        return openai_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Loopback(provider))
 
     def responses(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
-        return responses_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), ModelWire(provider))
+        return responses_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Loopback(provider))
 
     def anthropic(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "anthropic/m", "model": "claude-sonnet-4-5", "base_url": "https://models.test", "key": KEY}
-        return anthropic_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), ModelWire(provider))
+        return anthropic_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Loopback(provider))
 
     def gemini(self, provider: Provider, **endpoint: Any) -> Model:
         known = {"name": "gemini/m", "model": "gemini-3.1-pro", "base_url": "https://models.test/v1beta", "key": KEY}
-        return gemini_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), ModelWire(provider))
+        return gemini_model(ModelEndpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Loopback(provider))
 
     async def chat(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
         """The reply to a stream of chat completions made of these pieces."""

@@ -10,8 +10,8 @@ from drone.agent.ports.model import context_tokens
 from drone.models.overflow import window_in
 from drone.models.registry import Models
 from drone.models.scripted import ScriptedModel
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
+from tests.drone.models.loopback import Loopback
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ class Server(httpx.AsyncBaseTransport):
 def local(server: Server, provider: str, **config: Any) -> Models:
     config = {"model": "qwen3", **config}
     model = ModelConfig(provider=provider, api_key_env="LOCAL_KEY", stream=False, **config)
-    return Models(Settings(models={"local": model}, keys={"LOCAL_KEY": "sk-local-0123456789"}), wire=ModelWire(server))
+    return Models(Settings(models={"local": model}, keys={"LOCAL_KEY": "sk-local-0123456789"}), wire=Loopback(server))
 
 
 @pytest.mark.parametrize(

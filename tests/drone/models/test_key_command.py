@@ -14,8 +14,8 @@ from drone.models.checks import check
 from drone.models.guards import RedactedModels
 from drone.models.providers import MOST_BYTES, KeyCommand, why_not_run
 from drone.models.registry import Models
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
+from tests.drone.models.loopback import Loopback
 
 FIRST, SECOND = "short-lived-key-number-1", "short-lived-key-number-2"
 COUNTING = """
@@ -102,7 +102,7 @@ async def test_a_refused_key_is_replaced_once_and_the_question_asked_again(
     provider = bench.Provider(answer)
     settings = Settings(models=table(tmp_path))
     redactor = settings.redactor
-    models = Models(settings, wire=ModelWire(provider))
+    models = Models(settings, wire=Loopback(provider))
     reply = await RedactedModels(models, redactor).get("gateway").ask(bench.asking(), bench.listener)
     assert reply.text == "with [redacted]"
     assert [request.headers["authorization"] for request in provider.requests] == [
@@ -115,7 +115,7 @@ async def test_a_refused_key_is_replaced_once_and_the_question_asked_again(
 
 async def test_a_key_that_is_refused_again_ends_the_call(tmp_path: Path, bench: Any) -> None:
     provider = bench.Provider(httpx.Response(401, json={"error": {"message": "no"}}))
-    models = Models(Settings(models=table(tmp_path)), wire=ModelWire(provider))
+    models = Models(Settings(models=table(tmp_path)), wire=Loopback(provider))
     with pytest.raises(ModelError, match="answered 401"):
         await models.get("gateway").ask(bench.asking(), bench.listener)
     assert len(provider.requests) == 2
@@ -126,7 +126,7 @@ async def test_models_of_one_command_share_its_key_and_a_check_says_that_it_was_
 ) -> None:
     provider = bench.Provider(httpx.Response(200, json={"choices": [{"message": {"content": "Ready"}}]}))
     both = {**table(tmp_path), "other": table(tmp_path)["gateway"]}
-    models = Models(Settings(models=both), wire=ModelWire(provider))
+    models = Models(Settings(models=both), wire=Loopback(provider))
     assert (await check(models, "gateway")).key == (await check(models, "other")).key == "accepted"
     assert {request.headers["authorization"] for request in provider.requests} == {f"Bearer {FIRST}"}
 

@@ -18,11 +18,11 @@ from drone.models.guards import CHECK_EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTES
 from drone.models.registry import Models
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, ScriptedModel
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried
+from tests.drone.models.loopback import Loopback
 
 WAIT = "Wait, let me check that again. "
 
@@ -103,7 +103,7 @@ async def test_an_endless_stream_is_cut_off_and_the_journal_says_that_it_was_ask
 ) -> None:
     provider = bench.Provider(looping(bench, kind=kind), answered(bench, "Hello."))
     config = ModelConfig(provider="openai", model="m", base_url="https://models.test/v1", api_key_env="KEY")
-    models = Models(Settings(models={"fast": config}, keys={"KEY": SecretStr("x")}), wire=ModelWire(provider))
+    models = Models(Settings(models={"fast": config}, keys={"KEY": SecretStr("x")}), wire=Loopback(provider))
     journal = MemoryJournal(fresh_id())
     agent = AgentRuntime(AgentDefinition(name="worker", prompt="Work."), model=models.get("fast"))
     report = await agent.run("Say hello.", agent.turn(journal))

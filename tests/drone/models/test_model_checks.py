@@ -9,10 +9,10 @@ from pydantic import SecretStr
 
 from drone.models.checks import check, check_all
 from drone.models.registry import Models
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.answers import ModelCheck
 from mcc.redaction import Redactor
+from tests.drone.models.loopback import Loopback
 
 SECRET = "sk-very-secret-key-0123456789"
 
@@ -32,7 +32,7 @@ def config(**more: Any) -> ModelConfig:
 
 def models(provider: Any, *, key: str = SECRET, **table: ModelConfig) -> Models:
     keys = {"FAST": SecretStr(key)} if key else {}
-    return Models(SettingsWithKeys(models=table, keys=keys), wire=ModelWire(provider))
+    return Models(SettingsWithKeys(models=table, keys=keys), wire=Loopback(provider))
 
 
 def called(bench: Any, **usage: Any) -> httpx.Response:

@@ -18,9 +18,9 @@ from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults
 from drone.agent.ports.model import ModelError
 from drone.models.guards import UnknownModel
 from drone.models.registry import Models
-from drone.models.transport import ModelWire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.blocks import ToolCall
+from tests.drone.models.loopback import Loopback
 
 NOBODY = "http://127.0.0.1:9"
 ROOT = Path(__file__).parents[3]
@@ -59,7 +59,7 @@ def whole(text: str) -> httpx.Response:
 async def test_an_alias_asks_its_own_server_with_its_own_key(bench: Any) -> None:
     table = {"fast": config(base_url="https://fast.test/v1", api_key_env="FAST", max_output_tokens=9)}
     provider = bench.Provider(whole("Hi"))
-    models = Models(settings(keys={"FAST": "fast-key\n"}, models=table), wire=ModelWire(provider))
+    models = Models(settings(keys={"FAST": "fast-key\n"}, models=table), wire=Loopback(provider))
     assert (await asked(models, "fast", bench)).text == "Hi"
     request = provider.requests[0]
     assert (request.url.host, request.headers["authorization"]) == ("fast.test", "Bearer fast-key")
@@ -70,7 +70,7 @@ async def test_an_alias_asks_its_own_server_with_its_own_key(bench: Any) -> None
 async def test_a_provider_s_own_key_never_goes_to_another_address(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"))
     table = {"local": config(base_url="http://127.0.0.1:8000/v1")}
-    models = Models(settings(keys={"OPENAI_API_KEY": "sk-openai"}, models=table), wire=ModelWire(provider))
+    models = Models(settings(keys={"OPENAI_API_KEY": "sk-openai"}, models=table), wire=Loopback(provider))
     await asked(models, "local", bench)
     assert "sk-openai" not in str(provider.requests[0].headers)
 
@@ -83,7 +83,7 @@ async def test_a_provider_without_a_common_address_wants_one_and_finds_its_own_k
         "bare": config(provider="azure"),
         "query": config(provider="azure", base_url=f"{address}?key=1"),
     }
-    models = Models(settings(keys={"AZURE_OPENAI_API_KEY": "az"}, models=table), wire=ModelWire(provider))
+    models = Models(settings(keys={"AZURE_OPENAI_API_KEY": "az"}, models=table), wire=Loopback(provider))
     assert (await asked(models, "new", bench)).text == "Hi"
     assert str(provider.requests[0].url) == f"{address}/chat/completions?api-version=2024-10-21"
     assert provider.requests[0].headers["api-key"] == "az"
@@ -93,7 +93,7 @@ async def test_a_provider_without_a_common_address_wants_one_and_finds_its_own_k
 async def test_a_provider_and_its_model_are_a_name(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"), httpx.Response(200, json={"content": [], "stop_reason": "end_turn"}))
     keys = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-ant"}
-    models = Models(settings(keys=keys), wire=ModelWire(provider))
+    models = Models(settings(keys=keys), wire=Loopback(provider))
     await asked(models, "openai/gpt/x", bench)
     await asked(models, "anthropic/claude", bench)
     first, second = provider.requests
@@ -104,7 +104,7 @@ async def test_a_provider_and_its_model_are_a_name(bench: Any) -> None:
 async def test_the_next_model_of_the_table_is_asked_when_one_fails(bench: Any) -> None:
     table = {"fast": config(base_url="https://fast.test/v1", fallback=("openai/other", "offline"))}
     provider = bench.Provider(httpx.Response(400, json={"error": "No"}), whole("Hi"))
-    models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models=table), wire=ModelWire(provider))
+    models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models=table), wire=Loopback(provider))
     reply = await asked(models, "fast", bench)
     assert (reply.text, reply.model) == ("Hi", "openai/other")
     assert bench.listener.fallbacks == [("openai/m", "openai/other", "fast (openai/m) answered 400: No.")]
@@ -113,7 +113,7 @@ async def test_the_next_model_of_the_table_is_asked_when_one_fails(bench: Any) -
 async def test_configured_prices_make_the_cost(bench: Any) -> None:
     body = {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 10**6, "completion_tokens": 10**6}}
     table = {"fast": config(base_url="https://fast.test/v1", price={"input": 0.2, "output": 0.8})}
-    models = Models(settings(models=table), wire=ModelWire(bench.Provider(httpx.Response(200, json=body))))
+    models = Models(settings(models=table), wire=Loopback(bench.Provider(httpx.Response(200, json=body))))
     assert (await asked(models, "fast", bench)).usage.cost_usd == pytest.approx(1.0)
 
 
@@ -149,7 +149,7 @@ def test_http_to_another_machine_is_a_problem() -> None:
 async def test_http_to_another_machine_may_be_allowed_for_one_model(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"))
     table = {"far": config(base_url="http://models.test/v1", allow_http=True)}
-    assert (await asked(Models(settings(models=table), wire=ModelWire(provider)), "far", bench)).text == "Hi"
+    assert (await asked(Models(settings(models=table), wire=Loopback(provider)), "far", bench)).text == "Hi"
     assert provider.requests[0].url.scheme == "http"
 
 
@@ -157,7 +157,7 @@ async def test_settings_of_a_model_apply_where_the_ask_has_none(bench: Any) -> N
     provider = bench.Provider(whole("Hi"))
     more = {"extra_body": {"seed": 7}, "extra_headers": {"X-Team": "blue"}, "thinking": "low", "temperature": 0.5}
     table = {"far": config(base_url="https://models.test/v1", model="gpt-5.2", **more)}
-    models = Models(settings(models=table), wire=ModelWire(provider))
+    models = Models(settings(models=table), wire=Loopback(provider))
     await asked(models, "far", bench)
     body = provider.body
     assert (body["reasoning_effort"], body["temperature"], body["seed"]) == ("low", 0.5, 7)
@@ -183,7 +183,7 @@ async def test_a_call_may_have_a_longest_time_whether_it_streams_or_not(bench: A
         table = {"far": config(base_url="https://models.test/v1", call_seconds=0.01, retry_seconds=0, stream=stream)}
         provider = bench.Provider(httpx.Response(200, headers={"content-type": "text/event-stream"}, content=forever()))
         with pytest.raises(ModelError, match=r"did not finish within 0\.01 seconds"):
-            await asked(Models(settings(models=table), wire=ModelWire(provider)), "far", bench)
+            await asked(Models(settings(models=table), wire=Loopback(provider)), "far", bench)
 
 
 @pytest.mark.parametrize("key", ["schlüssel-0123456789", "a\nb"])

@@ -12,7 +12,6 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.registry import Models
-from drone.models.transport import ModelWire
 from drone.order_context import OrderContext
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.control import Control, ControlKind
@@ -21,6 +20,7 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
+from tests.drone.models.loopback import Loopback
 from tests.drone.models.talking_server import Form, Say, TalkingServer
 
 PROMPTS = Path(__file__).parents[3] / "prompts"
@@ -63,7 +63,7 @@ class PlayedTurn:
         provider, api = (form, None) if form != "responses" else ("openai", form)
         model = ModelConfig(provider=provider, api=api, model="m", base_url=url)
         settings = Settings(models={"m": model}, workspace_roots=(workspace,), prompts_dir=PROMPTS)
-        models = Models(settings, wire=ModelWire(self.server))
+        models = Models(settings, wire=Loopback(self.server))
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
     async def execute(self) -> ChatRecord:

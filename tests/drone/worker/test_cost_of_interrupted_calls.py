@@ -13,13 +13,13 @@ from drone.models.dialects.anthropic import anthropic_model
 from drone.models.prices import TokenPrices
 from drone.models.remote import ModelEndpoint
 from drone.models.retry import Fallback, Retrying, RetryPolicy
-from drone.models.transport import ModelWire
 from drone.settings import Settings
 from drone.worker.executions import Stop
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from tests.drone.models.conftest import Provider, named_sse
+from tests.drone.models.loopback import Loopback
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -62,7 +62,7 @@ def stream(body: Endless | bytes) -> httpx.Response:
 
 def asked(*answers: httpx.Response) -> Any:
     endpoint = ModelEndpoint("a/m", "m", "https://models.test", key="k" * 12, price=TokenPrices(2.0, 10.0))
-    return anthropic_model(endpoint, ModelWire(Provider(*answers)))
+    return anthropic_model(endpoint, Loopback(Provider(*answers)))
 
 
 def drone_with(model: Any) -> Bench:

@@ -11,13 +11,13 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.report import Report
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import ModelEndpoint, Remote
-from drone.models.transport import ModelWire
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import provider
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.model_facts import ModelReplied
 from tests.drone.models.conftest import Provider, streamed
+from tests.drone.models.loopback import Loopback
 
 
 @tool(idempotent=True)
@@ -52,7 +52,7 @@ class StreamedAgent:
         own = row.base_url or f"https://mine.{row.other_hosts[0].replace('*', 'eu-west-1')}/openai/v1"
         known = {"base_url": own, "key": "sk-key-0123456789"}
         asked = ModelEndpoint(**{"name": f"{name}/{model}", "provider": name, "model": model, **known, **endpoint})
-        self._model = Remote(asked, ChatCompletions(asked), ModelWire(self.server))
+        self._model = Remote(asked, ChatCompletions(asked), Loopback(self.server))
 
     async def run(self, prompt: str = "Double 21.", **definition: Any) -> Report:
         told = AgentDefinition(name="worker", prompt="You double numbers.", **definition)

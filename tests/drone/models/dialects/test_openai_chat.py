@@ -9,7 +9,7 @@ from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
 from drone.models.prices import TokenPrices, known_model
 from drone.models.remote import ModelEndpoint
-from drone.models.transport import ModelWire
+from tests.drone.models.loopback import Loopback
 
 TOOL = ToolSpec("read", "Read a file.", {"type": "object"})
 NO_TOOLS = (
@@ -26,7 +26,7 @@ def refusing(words: str) -> httpx.Response:
 
 def model(provider: Any, name: str = "gpt-5.6-terra", **more: Any) -> Any:
     known = {"name": f"openai/{name}", "model": name, "provider": "openai", "base_url": "https://api.openai.com/v1"}
-    return openai_model(ModelEndpoint(**{**known, "key": "sk-1234567890", **more}), ModelWire(provider))
+    return openai_model(ModelEndpoint(**{**known, "key": "sk-1234567890", **more}), Loopback(provider))
 
 
 def server(bench: Any, *refusals: str) -> Any:

@@ -19,7 +19,6 @@ from drone.models.prices import KnownModel
 from drone.models.registry import Models
 from drone.models.remote import ModelEndpoint, Remote
 from drone.models.retry import Fallback
-from drone.models.transport import ModelWire
 from drone.sandbox.places.paths import Workspace
 from drone.settings import ModelConfig, Settings
 from drone.tools.files.reading import read_file
@@ -31,6 +30,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.record import RecordStatus
 from tests.drone.models.conftest import Provider
 from tests.drone.models.dialects import responding
+from tests.drone.models.loopback import Loopback
 
 SEEING = KnownModel(images=True)
 ARGUMENTS = {"path": "logo.png"}
@@ -98,7 +98,7 @@ class Seer:
         endpoint = ModelEndpoint(
             f"x/{model}", model, "https://models.test/v1", key="sk-0123456789", stream=False, known=known
         )
-        return Remote(endpoint, formats[form](endpoint), ModelWire(server))
+        return Remote(endpoint, formats[form](endpoint), Loopback(server))
 
     async def run(self, model: Any = None) -> Any:
         told = AgentDefinition(name="seer", prompt="You look at pictures.")
@@ -202,7 +202,7 @@ async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path
 async def test_an_alias_says_whether_its_model_takes_pictures(tmp_path: Path, images: bool) -> None:
     seer = Seer(tmp_path, "chat")
     table = ModelConfig(provider="openai", model="m", base_url="https://own.test/v1", images=images, stream=False)
-    body = json.dumps(await seer.run(Models(Settings(models={"own": table}), wire=ModelWire(seer.server)).get("own")))
+    body = json.dumps(await seer.run(Models(Settings(models={"own": table}), wire=Loopback(seer.server)).get("own")))
     assert (DATA in body) == images
 
 

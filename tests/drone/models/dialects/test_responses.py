@@ -13,7 +13,6 @@ from drone.agent.ports.model import ContextOverflow, Model, ModelError, Reply, W
 from drone.models.dialects.responses import responses_model
 from drone.models.prices import TokenPrices, known_model
 from drone.models.remote import ModelEndpoint
-from drone.models.transport import ModelWire
 from mcc.contracts.blocks import (
     OpaqueBlock,
     RefusalBlock,
@@ -24,6 +23,7 @@ from mcc.contracts.blocks import (
     blocks_of,
 )
 from tests.drone.models.dialects import responding as wire
+from tests.drone.models.loopback import Loopback
 
 NAME = "openai/gpt-6.1-terra"
 READ = ToolSpec("read.file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -39,7 +39,7 @@ INTERLEAVED = [
 
 def model(server: Any, **more: Any) -> Model:
     known = {"name": NAME, "model": "gpt-6.1-terra", "base_url": "https://api.openai.com/v1", "key": "sk-1234567890"}
-    return responses_model(ModelEndpoint(**{**known, **more}), ModelWire(server))
+    return responses_model(ModelEndpoint(**{**known, **more}), Loopback(server))
 
 
 async def replied(bench: Any, *pieces: bytes, **more: Any) -> Reply:

@@ -17,13 +17,13 @@ from drone.models.dialects.chat import openai_model
 from drone.models.dialects.responses import responses_model
 from drone.models.remote import ModelEndpoint
 from drone.models.retry import Fallback
-from drone.models.transport import ModelWire
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition, Rule
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.record import RecordStatus
 from tests.drone.models.dialects import responding as wire
+from tests.drone.models.loopback import Loopback
 
 ORDER = "0199c0de-0000-7000-8000-000000000001"
 KEY = "sk-key-0123456789"
@@ -100,7 +100,7 @@ class Server(wire.RespondingServer):
 
 async def whole() -> tuple[Server, Drone]:
     server = Server()
-    drone = Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)))
+    drone = Drone(responses_model(told("gpt-6.1-terra"), Loopback(server)))
     report = await drone.run()
     assert (report.status, report.result) == (RecordStatus.COMPLETED, {"total": 10})
     return server, drone
@@ -143,7 +143,7 @@ async def test_a_drone_that_goes_on_after_any_commit_asks_in_the_same_bytes() ->
         kept = entries[:number]
         replied = sum(entry.kind == "model.replied" for entry in kept)
         second = Server(first=replied)
-        report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(second)), kept).run()
+        report = await Drone(responses_model(told("gpt-6.1-terra"), Loopback(second)), kept).run()
         assert report.result == {"total": 10}
         assert [before_the_last(one) for one in second.bodies] == [
             before_the_last(one) for one in server.bodies[replied:]
@@ -172,7 +172,7 @@ async def test_another_model_continues_without_encrypted_reasoning_and_the_recor
     second = Server(first=2) if form == "responses" else Chat()
     other = told("gpt-5.4", base_url="https://other.test/v1")
     make = responses_model if form == "responses" else openai_model
-    models = Fallback([responses_model(told("gpt-6.1-terra"), ModelWire(Failing())), make(other, ModelWire(second))])
+    models = Fallback([responses_model(told("gpt-6.1-terra"), Loopback(Failing())), make(other, Loopback(second))])
     drone = Drone(models)
     assert (await drone.run()).result == {"total": 10}
     sent = second.bodies[0]
@@ -186,7 +186,7 @@ async def test_another_model_continues_without_encrypted_reasoning_and_the_recor
 
 async def test_a_refusal_ends_the_run_with_its_words() -> None:
     server = Server([[wire.reasoning(1), wire.refusal(1, "I will not double numbers.")]])
-    report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)), rules=(), result=None).run()
+    report = await Drone(responses_model(told("gpt-6.1-terra"), Loopback(server)), rules=(), result=None).run()
     assert report.status is RecordStatus.FAILED
     assert "I will not double numbers" in (report.error or "")
 
@@ -203,7 +203,7 @@ async def test_a_reply_cut_at_its_cap_is_gone_on_with() -> None:
             return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=data)
 
     server = Cut([[], [wire.reasoning(2), wire.message(2, "wer.")]])
-    report = await Drone(responses_model(told("gpt-6.1-terra"), ModelWire(server)), rules=(), result=None).run()
+    report = await Drone(responses_model(told("gpt-6.1-terra"), Loopback(server)), rules=(), result=None).run()
     assert report.status is RecordStatus.COMPLETED
     items = json.loads(server.bodies[1])["input"]
     assert [item["id"] for item in items if "id" in item] == ["rs_1", "msg_1"]
