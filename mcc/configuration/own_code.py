@@ -4,8 +4,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +31,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
     A module is a file in `directory` (where the operator's own mcc.toml lies) if there is one, else an import name.
     """
-    for point in sorted(entry_points(group=entry_point), key=lambda one: one.name):
+    for point in sorted(_installed(tuple(sys.path)).select(group=entry_point), key=lambda one: one.name):
         package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
         yield OwnCode(point.value, package, point.load)
     for name in modules:
@@ -39,6 +40,12 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
             yield OwnCode(name, str(file), lambda file=file: _of_file(file, entry_point))  # type: ignore[misc]
         else:
             yield OwnCode(name, "mcc.toml", lambda name=name: import_module(name))  # type: ignore[misc]
+
+
+@lru_cache(maxsize=2)
+def _installed(path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of all packages on this `sys.path`, read once: that opens a file for each package."""
+    return entry_points()
 
 
 def _of_file(file: Path, entry_point: str) -> ModuleType:
