@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupSch
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes longest begins first: families that wait for leases to end, then other groups, which are slow to start.
+    """What takes longest begins first: families that wait for leases, then other groups, which start slowly.
 
     Those that wait leave the cores to the tests of the other processes.
     """
