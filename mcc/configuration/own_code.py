@@ -31,7 +31,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
     A module is a file in `directory` (where the operator's own mcc.toml lies) if there is one, else an import name.
     """
-    for point in sorted(_installed(tuple(sys.path)).select(group=entry_point), key=lambda one: one.name):
+    for point in sorted(_installed(entry_point, tuple(sys.path)), key=lambda one: one.name):
         package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
         yield OwnCode(point.value, package, point.load)
     for name in modules:
@@ -42,10 +42,10 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
             yield OwnCode(name, "mcc.toml", lambda name=name: import_module(name))  # type: ignore[misc]
 
 
-@lru_cache(maxsize=2)
-def _installed(path: tuple[str, ...]) -> EntryPoints:
-    """The entry points of all packages on this `sys.path`, read once: that opens a file for each package."""
-    return entry_points()
+@lru_cache(maxsize=4)
+def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """What all packages on this `sys.path` offer, read once: that opens a file of each package."""
+    return entry_points(group=group)
 
 
 def _of_file(file: Path, entry_point: str) -> ModuleType:
