@@ -31,7 +31,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
     A module is a file in `directory` (where the operator's own mcc.toml lies) if there is one, else an import name.
     """
-    for point in sorted(_installed(entry_point, tuple(sys.path)), key=lambda one: one.name):
+    for point in sorted(installed(entry_point, tuple(sys.path)), key=lambda one: one.name):
         package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
         yield OwnCode(point.value, package, point.load)
     for name in modules:
@@ -43,7 +43,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
 
 @lru_cache(maxsize=4)
-def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+def installed(group: str, path: tuple[str, ...]) -> EntryPoints:
     """What all packages on this `sys.path` offer, read once: that opens a file of each package."""
     return entry_points(group=group)
 
