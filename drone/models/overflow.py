@@ -196,7 +196,7 @@ _WINDOWS = tuple(
         rf"> {_SIZE} maximum",
         rf"available context size \({_SIZE} tokens",
         rf"{_SIZE} maximum context length",
-        rf"maximum context length of [\w.:/-]{{1,100}} is {_SIZE}",
+        rf"maximum context length of [\w.:/-]+ is {_SIZE}",
         rf"context window \({_SIZE}",
         rf"total tokens? limit{_IS}{_SIZE}",
         rf"\blimit for this model{_IS}{_SIZE} tokens",
@@ -210,7 +210,7 @@ _WINDOWS = tuple(
         rf"exceeds? (?:the |this |its )?(?:model'?s? )?(?:maximum )?(?:token )?limit of {_SIZE}",
         rf"max_(?:seq|model|sequence|context|input)_len(?:gth)?{_IS}\(?{_SIZE}",
         rf"input length should be \[\d{{1,3}}, ?{_SIZE}\]",
-        rf"tokens`? ?(?:\+ ?`?\w{{1,40}}`? )?must be <=? ?{_SIZE}",
+        rf"tokens`? ?(?:\+ ?`?\w+`? )?must be <=? ?{_SIZE}",
         rf"(?:input|prompt|inputs)\b[^.;]{{0,60}}(?:(?:can|must )not exceed|must be no more than|must have less than|"
         rf"at most|supports up to) {_SIZE}",
         rf"(?:limit|length|size|上限|限制|最大\D{{0,12}}|不能超过|超过|超出)[^\d.;。]{{0,8}}{_SIZE} ?(?:个 ?)?tokens?",

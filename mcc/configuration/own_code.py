@@ -4,8 +4,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +31,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
     A module is a file in `directory` (where the operator's own mcc.toml lies) if there is one, else an import name.
     """
-    for point in sorted(entry_points(group=entry_point), key=lambda one: one.name):
+    for point in sorted(installed(entry_point, tuple(sys.path)), key=lambda one: one.name):
         package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
         yield OwnCode(point.value, package, point.load)
     for name in modules:
@@ -39,6 +40,12 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
             yield OwnCode(name, str(file), lambda file=file: _of_file(file, entry_point))  # type: ignore[misc]
         else:
             yield OwnCode(name, "mcc.toml", lambda name=name: import_module(name))  # type: ignore[misc]
+
+
+@lru_cache(maxsize=4)
+def installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """What all packages on this `sys.path` offer, read once: that opens a file of each package."""
+    return entry_points(group=group)
 
 
 def _of_file(file: Path, entry_point: str) -> ModuleType:

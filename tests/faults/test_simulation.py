@@ -15,7 +15,7 @@ from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalle
 from tests.faults.simulation.watch import Watch
 from tests.faults.simulation.world import simulate
 
-SEEDS, GROUPS = 70, 2
+SEEDS, GROUPS = 40, 2
 HAPPENED = ("kills", "freezes", "drains", "takeovers", "succeeded", "cancelled")
 IN_WORKSPACES = ("kept out of a workspace", "side by side in a workspace")
 

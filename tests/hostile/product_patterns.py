@@ -68,25 +68,30 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def patterns() -> Iterator[Found]:
-    """Those that a module makes of its own text; what is made of other people's text goes to RE2 alone."""
+def makers() -> Iterator[tuple[str, Path]]:
+    """Modules that may make expressions, by the words in their source."""
     for name, path in modules():
         text = path.read_text()
-        for node in ast.walk(ast.parse(text)) if any(maker in text for maker in _MAKERS) else ():
-            if not (isinstance(node, ast.Call) and node.args and _maker(node.func) in _MAKERS):
-                continue
-            expression = compile(ast.Expression(node), str(path), "eval")
-            try:
-                compiled = eval(expression, dict(vars(importlib.import_module(name))))
-            except NameError:
-                continue
-            if hasattr(compiled, "finditer"):
-                source = str(getattr(compiled, "source", "") or compiled.pattern)
-                yield Found(f"{path.relative_to(ROOT)}:{node.lineno}", source, compiled)
-    yield from _of_the_grammar()
+        if any(f"{maker}(" in text for maker in _MAKERS):
+            yield name, path
 
 
-def _of_the_grammar() -> Iterator[Found]:
+def patterns(name: str, path: Path) -> Iterator[Found]:
+    """Those that a module makes of its own text; what is made of other people's text goes to RE2 alone."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not (isinstance(node, ast.Call) and node.args and _maker(node.func) in _MAKERS):
+            continue
+        expression = compile(ast.Expression(node), str(path), "eval")
+        try:
+            compiled = eval(expression, dict(vars(importlib.import_module(name))))
+        except NameError:
+            continue
+        if hasattr(compiled, "finditer"):
+            source = str(getattr(compiled, "source", "") or compiled.pattern)
+            yield Found(f"{path.relative_to(ROOT)}:{node.lineno}", source, compiled)
+
+
+def terminals() -> Iterator[Found]:
     """The terminals of the parser of rules, which is a library's."""
     from mcc.rules.syntax import _grammar
 

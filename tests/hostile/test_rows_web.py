@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -109,21 +109,21 @@ async def test_row_35_a_name_that_is_public_first_and_private_then_is_refused_th
 
 
 SMALL = Web(hosts=("*",), max_mb=1.0)
-ZEROS = gzip.compress(bytes(200_000_000), 9)
 
-ROW_37 = {
-    "long": page(b"x" * 1_000_001, "text/plain"),
-    "bomb": page(ZEROS, "text/html", "Content-Encoding: gzip"),
-    "broken": page(b"no gzip at all", "text/html", "Content-Encoding: gzip"),
-    "brotli": page(b"x", "text/html", "Content-Encoding: br"),
-    "not-http": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
-    "long-header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+ROW_37: dict[str, Callable[[], bytes]] = {
+    "long": lambda: page(b"x" * 1_000_001, "text/plain"),
+    "bomb": lambda: page(gzip.compress(bytes(200_000_000), 9), "text/html", "Content-Encoding: gzip"),
+    "broken": lambda: page(b"no gzip at all", "text/html", "Content-Encoding: gzip"),
+    "brotli": lambda: page(b"x", "text/html", "Content-Encoding: br"),
+    "not-http": lambda: b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "long-header": lambda: b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
 }
 
 
 @pytest.mark.parametrize("name", ROW_37)
 async def test_row_37_a_body_is_read_within_bytes(name: str) -> None:
-    async with scene(lambda head, body: ROW_37[name], web=SMALL) as web:
+    reply = ROW_37[name]()
+    async with scene(lambda head, body: reply, web=SMALL) as web:
         output = await asyncio.wait_for(web.fetch("http://a.test/"), 60)
     assert output.is_error and output.outcome is Outcome.ERROR
     assert len(output.content) < 300

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,38 +36,44 @@ def _commands(character: str) -> bool:
     )
 
 
-COMMANDS = "".join(filter(_commands, map(chr, (*range(0xD800), *range(0xE000, 0x110000)))))
-NASTY = f"before \x1b[2J\x9b31m\u202egnp.exe\u2069 \U000e0041\U000e007f {COMMANDS} été 👩\u200d💻 \U0001f3f4 after"
+@cache
+def commands() -> str:
+    return "".join(filter(_commands, map(chr, (*range(0xD800), *range(0xE000, 0x110000)))))
+
+
+@cache
+def nasty() -> str:
+    return f"before \x1b[2J\x9b31m\u202egnp.exe\u2069 \U000e0041\U000e007f {commands()} été 👩\u200d💻 \U0001f3f4 after"
 
 
 def shown_raw(text: str) -> set[str]:
-    return set(text) & set(COMMANDS)
+    return set(text) & set(commands())
 
 
 def test_json_for_a_terminal_reads_the_same_and_commands_nothing() -> None:
-    for value in (NASTY, {NASTY: [NASTY, {"a": "\ud800" + NASTY}]}, [NASTY * 50]):
+    for value in (nasty(), {nasty(): [nasty(), {"a": "\ud800" + nasty()}]}, [nasty() * 50]):
         told = clean_json(to_json(value))
         assert json.loads(told) == json.loads(to_json(value).replace(b"\\ud800", b"\\ufffd"))
         assert not shown_raw(told.decode())
 
 
 def test_text_for_a_terminal_keeps_everything_and_commands_nothing() -> None:
-    cleaned = clean(NASTY)
+    cleaned = clean(nasty())
     assert not shown_raw(cleaned)
     assert cleaned.startswith("before ⟦U+001B⟧[2J") and cleaned.endswith("👩⟦U+200D⟧💻 \U0001f3f4 after")
-    assert unescape_invisible(cleaned) == NASTY
+    assert unescape_invisible(cleaned) == nasty()
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str, str]]:
     """A service with an order that is hostile wherever text can be, its id and that of its session."""
     store = temporary_store()
-    new = NewOrder(prompt=NASTY.replace("\x00", ""), labels=("a\u202eb\x9b",))
+    new = NewOrder(prompt=nasty().replace("\x00", ""), labels=("a\u202eb\x9b",))
     order = store.orders.place(new, principal="operator").order
     held = HandDrone(store).claim(order.id)
     held.start()
-    held.write(AgentStep(name="note", message=NASTY))
-    held.finish(NASTY)
+    held.write(AgentStep(name="note", message=nasty()))
+    held.finish(nasty())
     with Served(store, tmp_path_factory.mktemp("service")) as served:
         yield served, order.id, order.session_id
 
@@ -99,7 +106,7 @@ def test_no_command_prints_what_a_terminal_would_obey(
     assert "before" in done.stdout
     if command[-1] == "--json" or command[1] == "record":
         whole = [json.loads(line) for line in done.stdout.splitlines()]
-        assert any(one.startswith(NASTY[:20]) for one in strings(whole)), "what was written can be read again"
+        assert any(one.startswith(nasty()[:20]) for one in strings(whole)), "what was written can be read again"
 
 
 def strings(value: object) -> Iterator[str]:
@@ -116,7 +123,7 @@ def strings(value: object) -> Iterator[str]:
 async def test_the_journal_of_drone_run_is_printed_so_as_well(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with screen(Shown.JSON) as onto:
         journal = ShownJournal("order-1", onto)
-        await journal.write(Origin(record_id="record-1", agent="master"), AgentStep(name="note", message=NASTY))
+        await journal.write(Origin(record_id="record-1", agent="master"), AgentStep(name="note", message=nasty()))
     out = capfdbinary.readouterr().out.decode()
-    assert json.loads(out)["data"]["message"] == NASTY
+    assert json.loads(out)["data"]["message"] == nasty()
     assert not shown_raw(out)

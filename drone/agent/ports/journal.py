@@ -162,16 +162,17 @@ class MemoryJournal:
     @property
     def fold(self) -> Fold:
         """The fold of all entries so far; each access adds only the entries written since the last one."""
-        for entry in self._numbered(self._fold.last_seq):
+        for entry in self.entries_after(self._fold.last_seq):
             self._fold.add(entry)
         return self._fold
 
     @property
     def entries(self) -> list[Entry]:
         """All entries so far, built on each access: stored ones would double the memory of a running turn."""
-        return list(self._numbered(0))
+        return list(self.entries_after(0))
 
-    def _numbered(self, after: int) -> Iterator[Entry]:
+    def entries_after(self, after: int) -> Iterator[Entry]:
+        """The entries whose numbers are larger, built one by one."""
         for seq in count(after + 1):
             if seq > len(self._facts):
                 return

@@ -37,16 +37,16 @@ _VALUE = Pattern(
 """The end of a mark after which a value follows."""
 
 _ROUTED = Pattern(
-    r"(?:commentary|analysis|assistant|<\|channel\|>\w*|<\|start\|>\w*)\W{0,20}\bto=(?:functions\.)?([\w.-]{1,200})"
+    r"(?:commentary|analysis|assistant|<\|channel\|>\w*|<\|start\|>\w*)\W{0,20}\bto=(?:functions\.)?([\w.-]+)"
 )
 """A call in the words of Harmony, whose marks some servers drop."""
 
-_REACT = Pattern(r"^\s*Action:\s*`?([\w.-]{1,200})`?\s*\n\s*Action Input:", lines=True)
-_PYTHON = Pattern(r"\s*(?:print\(\s*)?\[?\s*(?:default_api\.|functions\.)?([A-Za-z_][\w.]{0,199})\s*\(")
-_CALLED = Pattern(r"\s*(?:functions\.|default_api\.)?[\w.-]{1,200}(?::\d{1,4})?\s*(?:\(|\{|\[|<|$)")
+_REACT = Pattern(r"^\s*Action:\s*`?([\w.-]+)`?\s*\n\s*Action Input:", lines=True)
+_PYTHON = Pattern(r"\s*(?:print\(\s*)?\[?\s*(?:default_api\.|functions\.)?([A-Za-z_][\w.]*)\s*\(")
+_CALLED = Pattern(r"\s*(?:functions\.|default_api\.)?[\w.-]+(?::\d{1,4})?\s*(?:\(|\{|\[|<|$)")
 _CODE_FENCE = Pattern(r"```(?:tool_?(?:code|call|calls|use)|function_?calls?)\b", ignore_case=True)
 _BEGUN = Pattern(
-    r'(?:```(?:json)?\s*)?\[?\s*\{\s*"(?:name|tool_name|tool|function)"\s*:\s*"([\w.-]{1,200})"|\[\s*([A-Za-z_]\w*)\('
+    r'(?:```(?:json)?\s*)?\[?\s*\{\s*"(?:name|tool_name|tool|function)"\s*:\s*"([\w.-]+)"|\[\s*([A-Za-z_]\w*)\('
 )
 """How a call as JSON or program code begins; without its end it was cut."""
 
@@ -56,7 +56,7 @@ _INDENTED = ("    ", "\t")
 _FENCES = ("```", "~~~")
 _BARS = ("|", "｜", "/")
 _QUOTES = ("`", "'", '"', "\u201c", "\u2018", "(")
-_WORD = Pattern(r"[\w-]{1,200}")
+_WORD = Pattern(r"[\w-]+")
 _MOST_OBJECTS = 64
 _LONGEST_TAG = 40
 _ENVELOPES = ("function", "function_call", "functionCall")

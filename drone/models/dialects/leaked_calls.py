@@ -34,21 +34,19 @@ _WRAPPER = Pattern(
 )
 """What stands around calls: special tokens in bars of either kind, tags and bracketed marks."""
 
-_NAME = Pattern(r"\s*([\w.:-]{1,200})")
-_CALL_ID = Pattern(r"\[CALL_ID\][\w-]{1,100}")
+_NAME = Pattern(r"\s*([\w.:-]+)")
+_CALL_ID = Pattern(r"\[CALL_ID\][\w-]+")
 _PREFIX = r"(?:[a-z_]{1,20}:|[|｜]\s?DSML\s?[|｜])?"
-_INVOKE = Pattern(rf"<{_PREFIX}invoke\s+name=[\"']?([\w.:-]{{1,200}})[\"']?\s*>", ignore_case=True)
+_INVOKE = Pattern(rf"<{_PREFIX}invoke\s+name=[\"']?([\w.:-]+)[\"']?\s*>", ignore_case=True)
 _INVOKE_END = Pattern(rf"\s*</{_PREFIX}invoke>", ignore_case=True)
 _PARAMETER = Pattern(
     rf"\s*<{_PREFIX}parameter\s+name=[\"']?([^\"'<>\n]{{1,200}})[\"']?(?:\s+string=\"(\w+)\")?\s*>", ignore_case=True
 )
 _PARAMETER_END = Pattern(rf"</{_PREFIX}parameter>", ignore_case=True)
 _FENCED = Pattern(r"```(?:json|tool_?(?:code|calls?))?[ \t]*\n([\s\S]*?)\n?```\s*", ignore_case=True)
-_PYTHON = Pattern(r"(?:\[\s*)?(?:print\(\s*)?[A-Za-z_][\w.]{0,199}\s*\(")
+_PYTHON = Pattern(r"(?:\[\s*)?(?:print\(\s*)?[A-Za-z_][\w.]*\s*\(")
 _BARE_PYTHON = Pattern(r"\[\s*\w+\s*\(")
-_ROUTED = Pattern(
-    r"(?:(?:assistant)?analysis[\s\S]*?)?(?:assistant)?commentary\s+to=([\w.:-]{1,200}?)\s*(?:json|code)?\s*\{"
-)
+_ROUTED = Pattern(r"(?:(?:assistant)?analysis[\s\S]*?)?(?:assistant)?commentary\s+to=([\w.:-]+?)\s*(?:json|code)?\s*\{")
 
 
 class LeakedCall(NamedTuple):

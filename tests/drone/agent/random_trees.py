@@ -42,13 +42,17 @@ class FollowedJournal(MemoryJournal):
         super().__init__(order_id, entries=entries)
         self.live: Tree | None = None
         self.read = Tree.of(entries)
+        self.followed = len(entries)
         self.compared = 0
 
     def defer(self, origin: Origin, *facts: Fact) -> None:
-        number = len(self.entries)
         super().defer(origin, *facts)
-        for entry in self.entries[number:]:
+        self._follow()
+
+    def _follow(self) -> None:
+        for entry in self.entries_after(self.followed):
             self.read.add(entry)
+            self.followed = entry.seq
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
         number = await super().write(origin, *facts)
@@ -61,9 +65,8 @@ class FollowedJournal(MemoryJournal):
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
     ) -> Sequence[Draft]:
-        number, drafts = len(self.entries), await super().close(status, error, under, limit)
-        for entry in self.entries[number:]:
-            self.read.add(entry)
+        drafts = await super().close(status, error, under, limit)
+        self._follow()
         return drafts
 
 
@@ -127,6 +130,8 @@ class Wood:
             return "written"
 
         self._write = write
+        self._started: list[str] = []
+        self._seen = 0
 
     async def run(self) -> None:
         running = asyncio.create_task(self._agent(Wanted("scout", 0)).run(Task("m", root_record_id(ORDER)), self.turn))
@@ -140,11 +145,15 @@ class Wood:
             while not running.done():
                 for record_id in (None, *self._records()):
                     await self.steering.resume(record_id=record_id)
-                await asyncio.wait({running}, timeout=0.001)
+                await asyncio.wait({running}, timeout=0.01)
         await running
 
     def _records(self) -> list[str]:
-        return [entry.record_id for entry in self.journal.entries if entry.kind == "agent.started" and entry.record_id]
+        for entry in self.journal.entries_after(self._seen):
+            self._seen = entry.seq
+            if entry.kind == "agent.started" and entry.record_id:
+                self._started.append(entry.record_id)
+        return self._started
 
     async def _ask(self) -> None:
         records = self._records()

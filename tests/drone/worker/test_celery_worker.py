@@ -162,7 +162,7 @@ def test_a_full_drone_calls_other_drones_for_the_orders_announced_to_it(site: Si
         until(lambda: client.publish(control_channel(drone.incarnation), to_json(OrdersWait())), f"{name} is told")
 
     with redis.Redis.from_url(site.redis.url) as client:
-        long = silent("sleep 60")
+        long = silent("sleep 600")
         site.drone("d1", DRONE_SLOTS="1", **NO_CLOCK)
         told("d1")
         site.wait(long, OrderStatus.RUNNING)

@@ -380,7 +380,7 @@ def test_one_value_of_a_large_document_is_looked_at_without_the_others() -> None
         assert assessed(COURSE, after).counts.stale == 0
         return made
 
-    assert needed(10_000) < 1.5 * needed(100)
+    assert needed(2_000) < 1.5 * needed(100)
 
 
 def test_a_blueprint_that_leaves_an_agent_nothing_to_do_leaves_it_not_stale() -> None:

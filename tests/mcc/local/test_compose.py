@@ -19,6 +19,7 @@ from drone.checkpoints.directory import CHECKPOINTS
 from drone.settings import Settings
 from mcc.local.redis import on_path
 from mcc.settings import load
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -110,9 +111,7 @@ def proxy(tmp_path: Path, hosts: str) -> Iterator[int]:
     """The egress proxy as the compose file runs it; yields its port."""
     if shutil.which("tinyproxy") is None:
         pytest.skip("tinyproxy is not installed (make system-deps brings it)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     told = {"PROXY_PORT": str(port), "PROXY_ADDRESS": "127.0.0.1", "MODEL_HOSTS": hosts}
     command = [ROOT / "deploy" / "proxy", tmp_path]
     with subprocess.Popen(command, env={"PATH": os.environ["PATH"], **told}, stdout=subprocess.DEVNULL) as process:
@@ -123,7 +122,7 @@ def proxy(tmp_path: Path, hosts: str) -> Iterator[int]:
             yield port
         finally:
             process.terminate()
-            process.wait(5)
+            process.wait(30)
 
 
 def answers(port: int) -> bool:
@@ -149,7 +148,7 @@ def answers(port: int) -> bool:
 def test_the_way_out_leads_to_named_hosts_on_port_443_only(tmp_path: Path, target: str, is_let_through: bool) -> None:
     with (
         proxy(tmp_path, "other.invalid models.invalid") as port,
-        socket.create_connection(("127.0.0.1", port), timeout=10) as asked,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as asked,
     ):
         asked.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
         status = asked.makefile("rb").readline().split()[1]
@@ -318,7 +317,7 @@ def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Pat
         finally:
             process.terminate()
             process.stdout.close()
-            process.wait(5)
+            process.wait(30)
 
 
 ENTRY = """
