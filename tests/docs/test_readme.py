@@ -48,7 +48,7 @@ class Newcomer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=300,
             cwd=ROOT,
             env=self.environment | {"PATH": path} | more,
             check=False,
