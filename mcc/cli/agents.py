@@ -21,7 +21,7 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import ServiceCall, list_by_default, service_command
+from mcc.cli.server import ServiceCall, list_by_default, service_command, tools_of_drones
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def list_agents(call: ServiceCall) -> None:
         for agent in agents
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
-    _report_workspace_problems(call)
+    checks = _checked_here(call)
+    for problem in (*checks.errors, *checks.warnings):
+        say(f"here: {problem}")
 
 
 list_by_default(app, list_agents)
@@ -77,14 +79,8 @@ def _workspace_agents(call: ServiceCall) -> "list[Offer]":
         return offers_here(load(data_dir=call.data_dir).prompts_dir, call.client.tools.list())
 
 
-def _report_workspace_problems(call: ServiceCall) -> None:
-    """Print what is wrong with the agent files of the current directory, or is not trusted."""
-    checks = _checked_here(call)
-    for one in (*checks.errors, *checks.warnings):
-        say(f"here: {one}")
-
-
 def _checked_here(call: ServiceCall) -> "CheckedFiles":
+    """What is wrong with the agent files of the current directory, or is not trusted."""
     from mcc.cli.agent_files import CheckedFiles, checked
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load
@@ -143,7 +139,7 @@ def check(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-    tools = _tools_of_drones(url, data_dir)
+    tools = tools_of_drones(url, data_dir)
     files = CheckedFiles()
     for path in paths or _default_paths(settings.prompts_dir):
         if not path.exists():
@@ -153,18 +149,6 @@ def check(
     _print_checked(files, as_json)
     if files.errors:
         raise typer.Exit(FAILED)
-
-
-def _tools_of_drones(url: str | None, data_dir: Path | None) -> "Sequence[Offer] | None":
-    """The tools of the live drones of the service at `url`, or of the one that runs here; None without any."""
-    from mcc.cli.server import connected, find_server
-    from mcc.settings import load
-
-    with plain_errors():
-        if find_server(load(data_dir=data_dir), url) is None:
-            return None
-    with connected(url, data_dir) as client:
-        return client.tools.list() or None
 
 
 app.command("import")(import_agents)

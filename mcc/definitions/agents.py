@@ -140,7 +140,8 @@ class _Checker:
                 self.wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
             elif (key.endswith("tools") or key == "passes_on") and not is_known(name, groups):
                 self.wrong(f"there is no tool or group {name!r}{_meant_tool(name, known, groups)}", key, index)
-                self.problems[-1].tool = "" if _is_of_others(name) else name
+                of_others = tool_of(name).ours or name.lower() in MISSING
+                self.problems[-1].tool = "" if of_others else name
 
     def check_result(self) -> None:
         result = self.values.get("result")
@@ -213,11 +214,6 @@ class _Checker:
             location = location[:-1]
         line = self.lines.get(location) if location else None
         return DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1)
-
-
-def _is_of_others(name: str) -> bool:
-    """Whether other systems have a tool of this name."""
-    return bool(tool_of(name).ours) or name.lower() in MISSING
 
 
 def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:

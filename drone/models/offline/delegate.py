@@ -82,7 +82,8 @@ def facts_of(conversation: RequestSoFar) -> ReportFacts:
         told = report.get("findings")
         quotes = [_finding(mapping_at(one)) for one in told] if isinstance(told, list) else []
         findings += quotes or ([QuotedFinding(f"{title}: {text}")] if text else [])
-        body = [*quoted_lines(_without_preface(text), _MOST_TEXT).split("\n\n"), *grouped(quotes)]
+        said = text.replace(f"*{HONEST}*", "").replace(HONEST, "").strip()
+        body = [*quoted_lines(said, _MOST_TEXT).split("\n\n"), *grouped(quotes)]
         kept = [one for one in body if one and one not in shown]
         shown.update(kept)
         is_finished = report.get("status", "completed") == "completed"
@@ -92,12 +93,8 @@ def facts_of(conversation: RequestSoFar) -> ReportFacts:
     text = "\n\n".join(("# What is in this workspace", f"*{HONEST}*", *sections, end))
     ordered = sorted(findings, key=lambda one: -_SEVERITIES.index(one.severity))
     read = tuple(dict.fromkeys(one.path for one in findings if one.path))
-    said = f"{HONEST} {finished} of {len(children)} subagents reported {len(findings)} findings."
-    return ReportFacts(said, text, tuple(ordered), read, blocked=not finished)
-
-
-def _without_preface(text: str) -> str:
-    return text.replace(f"*{HONEST}*", "").replace(HONEST, "").strip()
+    summary = f"{HONEST} {finished} of {len(children)} subagents reported {len(findings)} findings."
+    return ReportFacts(summary, text, tuple(ordered), read, blocked=not finished)
 
 
 def _reports(done: CallResult) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -126,7 +126,7 @@ class FieldWords:
             words = [_WORDS[(start + place) % len(_WORDS)] for place in range(len(_WORDS))]
             made: list[Any] = [fitted([word], item.min_length or 0, item.max_length or 0) for word in words]
         else:
-            made = [self.value(name, item, attempt, place) for place in range(count * 4)]
+            made = [self.value(name, item, attempt, place) for place in range(1, count * 4 + 1)]
         kept = list(dict.fromkeys(one for one in made if one is not None))[:count]
         return kept if len(kept) >= max(least, 1) else None
 
@@ -252,7 +252,9 @@ class SchemaForm:
             return plain["const"]
         known = scope.get(_normal(name), _NOTHING) if name else scope
         if options := plain.get("enum"):
-            return _choice(list(options), known, required)
+            words = [known if isinstance(known, str) else "", *_SYNONYMS.get(str(known), ())]
+            words += ["unknown", "other", "none", "n/a", options[0]] if required else []
+            return next((word for word in words if word in options), _NOTHING)
         kinds = _kinds(plain)
         if kinds[0] == "string" and isinstance(known, list) and not name.endswith("s"):
             known = known[:1]
@@ -308,12 +310,6 @@ def _kinds(schema: Schema) -> list[str]:
     """The types of a schema, `null` last; guessed where it names none."""
     kind = schema.get("type") or ("object" if "properties" in schema else "array" if "items" in schema else "string")
     return sorted([kind] if isinstance(kind, str) else kind, key="null".__eq__)
-
-
-def _choice(options: list[Any], known: object, required: bool) -> Any:
-    words = (known if isinstance(known, str) else "", *_SYNONYMS.get(str(known), ()))
-    least = ("unknown", "other", "none", "n/a", options[0]) if required else ()
-    return next((word for word in (*words, *least) if word in options), _NOTHING)
 
 
 def _normal(name: str) -> str:

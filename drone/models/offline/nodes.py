@@ -166,9 +166,7 @@ class _Work:
             return None
         if self._failed > 1 and self._has_changed and "validate" in self._conversation.tools:
             return NextStep("I ask whether all of it holds now.", (WantedCall("validate", {}),))
-        topic = FieldWords(self._form, {}).topic
-        summary = f"{topic[:1].upper()}{topic[1:]}: {_MADE}"
-        return NextStep("I hand in my part.", (WantedCall("done", {"summary": summary}),))
+        return NextStep("I hand in my part.", (WantedCall("done", {"summary": _MADE}),))
 
     def _is_wanted(self, name: str, spec: FieldSpec) -> bool:
         value = self._form.values.get(f"{self._form.section}.{name}")
