@@ -10,7 +10,8 @@ async def main() -> None:
     definition = drone.AgentDefinition(name="helper", prompt="Answer in one paragraph.")
     agent = drone.Agent(definition, model=models.get("offline"))
     report = await agent.run("What can you do?")
-    print(report.status, report.usage.model_calls, report.text, sep="\n")
+    print(report.status, report.usage.model_calls)  # completed 1
+    print(report.text)
     await models.aclose()
 
 

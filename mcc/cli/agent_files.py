@@ -14,7 +14,7 @@ from mcc.contracts.answers import Offer
 from mcc.contracts.drones import AgentSheet
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
-from mcc.definitions.rights import TOOL_GROUPS, tools_of
+from mcc.definitions.rights import SERVER_TOOL, TOOL_GROUPS, GroupTable, of_server, tools_of
 from mcc.definitions.scopes import (
     MASTER,
     WORKSPACE_DIRECTORY,
@@ -55,14 +55,38 @@ class CheckedFiles:
         )
 
 
-def checked(path: Path, prompts_dir: Path | None, models: Collection[str] | None = None) -> CheckedFiles:
+def checked(
+    path: Path,
+    prompts_dir: Path | None,
+    models: Collection[str] | None = None,
+    tools: Sequence[Offer] | None = None,
+) -> CheckedFiles:
     """Check what is at `path`: a directory of prompts, a workspace, or one agent file.
 
     `prompts_dir`: the operator's prompts, which limit the rights of a workspace's files (None = only the shipped ones).
-    `models`: aliases of the operator's models, None where they are not known.
+    `models`: aliases of the operator's models, None where they are not known. `tools`: those of the live drones, None
+    where no drone was asked. Then nobody knows which own tools and MCP servers there are, and an unknown name is only a
+    warning; so is one of an MCP server that no live drone has, as servers come and go.
     """
-    found = _checked(path, prompts_dir)
-    return found.plus(CheckedFiles(warnings=tuple(_doubts(found.agents, models))))
+    groups = groups_with(tools or ())
+    found = _checked(path, prompts_dir, groups)
+    doubted = [one for one in found.errors if one.tool and (tools is None or of_server(one.tool))]
+    if doubted:
+        supposed = [Offer(name=one.tool, group="mcp" if of_server(one.tool) else "workspace_read") for one in doubted]
+        found = _checked(path, prompts_dir, groups_with([*(tools or ()), *supposed]))
+    why = "no drone was asked whether it has" if tools is None else "no live drone has"
+    hints = [(one, "".join(one.sentence.partition("; did you mean")[1:])) for one in doubted]
+    warnings = [DefinitionError(one.source, f"{why} the tool {one.tool!r}{hint}", one.line) for one, hint in hints]
+    return found.plus(CheckedFiles(warnings=(*warnings, *_doubts(found.agents, models))))
+
+
+def groups_with(tools: Iterable[Offer]) -> GroupTable:
+    """The tool groups with these tools in theirs, as drones that have them read agent files."""
+    table = {group: tuple(names) for group, names in TOOL_GROUPS.items()}
+    for one in tools:
+        every = (f"{one.name.partition(SERVER_TOOL)[0]}{SERVER_TOOL}*",) if of_server(one.name) else ()
+        table[one.group] = (*table.get(one.group, ()), one.name, *every)
+    return table
 
 
 def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | None) -> Iterator[DefinitionError]:
@@ -77,35 +101,35 @@ def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | Non
             yield DefinitionError(source, f"model {agent.model!r} is none of yours, so its orders would fail{near}")
 
 
-def _checked(path: Path, prompts_dir: Path | None) -> CheckedFiles:
+def _checked(path: Path, prompts_dir: Path | None, groups: GroupTable) -> CheckedFiles:
     if path.absolute() == user_directory():
-        return _checked_user_agents(prompts_dir)
+        return _checked_user_agents(prompts_dir, groups)
     if path.is_dir():
         files = CheckedFiles()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
-            files = files.plus(_checked_prompts(path))
+            files = files.plus(_checked_prompts(path, groups))
         if (path / WORKSPACE_DIRECTORY).is_dir():
-            files = files.plus(_checked_workspace(path, prompts_dir))
+            files = files.plus(_checked_workspace(path, prompts_dir, groups))
         if files.files:
             return files
         problem = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
         return CheckedFiles(errors=(DefinitionError(str(path), problem),))
-    return _only_about(str(path), _checked_around(path, prompts_dir))
+    return _only_about(str(path), _checked_around(path, prompts_dir, groups))
 
 
-def _checked_around(path: Path, prompts_dir: Path | None) -> CheckedFiles:
+def _checked_around(path: Path, prompts_dir: Path | None, groups: GroupTable) -> CheckedFiles:
     """The check of the directory of prompts or the workspace that the file `path` belongs to; else of it alone."""
     above = path.absolute().parents
     if above[0] == user_directory():
-        return _checked_user_agents(prompts_dir)
+        return _checked_user_agents(prompts_dir, groups)
     if len(above) > 2 and above[0].match(WORKSPACE_DIRECTORY):
-        return _checked_workspace(above[2], prompts_dir)
+        return _checked_workspace(above[2], prompts_dir, groups)
     if path.name == _FILE and len(above) > 2 and above[1].name == "subagent":
-        return _checked_prompts(above[2])
+        return _checked_prompts(above[2], groups)
     if path.name == _FILE and len(above) > 1 and above[0].name == MASTER:
-        return _checked_prompts(above[1])
+        return _checked_prompts(above[1], groups)
     try:
-        agent = installed_agent(_read(path.stem, path))
+        agent = installed_agent(_read(path.stem, path), groups)
     except DefinitionError as error:
         return CheckedFiles((str(path),), (error, *error.others))
     return CheckedFiles((str(path),), agents={str(path): agent})
@@ -122,9 +146,9 @@ def _only_about(path: str, found: CheckedFiles) -> CheckedFiles:
     )
 
 
-def _checked_prompts(directory: Path) -> CheckedFiles:
+def _checked_prompts(directory: Path, groups: GroupTable) -> CheckedFiles:
     files = tuple(prompt_files(directory))
-    known = installed(prompt_files(shipped_prompts()), files)
+    known = installed(prompt_files(shipped_prompts()), files, groups)
     sources = {file.source for file in files}
     return CheckedFiles(
         tuple(file.source for file in files),
@@ -138,9 +162,9 @@ def _checked_prompts(directory: Path) -> CheckedFiles:
     )
 
 
-def _checked_user_agents(prompts_dir: Path | None) -> CheckedFiles:
+def _checked_user_agents(prompts_dir: Path | None, groups: GroupTable) -> CheckedFiles:
     files = user_files()
-    known = installed_here(prompts_dir)
+    known = installed_here(prompts_dir, groups)
     sources = {file.source for file in files}
     errors = [*known.problems.values(), *known.refused]
     return CheckedFiles(
@@ -151,9 +175,9 @@ def _checked_user_agents(prompts_dir: Path | None) -> CheckedFiles:
     )
 
 
-def _checked_workspace(root: Path, prompts_dir: Path | None) -> CheckedFiles:
+def _checked_workspace(root: Path, prompts_dir: Path | None, groups: GroupTable) -> CheckedFiles:
     files = workspace_files(root)
-    known = _agents_in(root, files, prompts_dir)
+    known = _agents_in(root, files, prompts_dir, groups)
     refused = tuple(one for error in known.refused for one in (error, *error.others))
     used = {file.source: known.usable[file.name] for file in files if file.name in known.usable}
     broken = {one.source for one in refused}
@@ -161,11 +185,11 @@ def _checked_workspace(root: Path, prompts_dir: Path | None) -> CheckedFiles:
     return CheckedFiles(tuple(file.source for file in files if file.name), refused, known.warnings, agents)
 
 
-def _agents_in(root: Path, files: Sequence[AgentFile], prompts_dir: Path | None) -> UsableAgents:
+def _agents_in(root: Path, files: Sequence[AgentFile], prompts_dir: Path | None, groups: GroupTable) -> UsableAgents:
     """The agents of orders in the workspace `root`, which has these files: those of the installation and its own."""
     consent = AgentConsent.read(trust_store(), root.resolve())
     trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
-    return with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
+    return with_workspace(installed_here(prompts_dir, groups), files, groups, trusted=trusted, doubt=consent.problem)
 
 
 def workspace_files(root: Path) -> tuple[AgentFile, ...]:
@@ -196,21 +220,21 @@ def _files_in(directory: Path, *, links: bool = True) -> tuple[AgentFile, ...]:
     return (*files, *in_folders(folders, str(directory)))
 
 
-def installed_here(prompts_dir: Path | None) -> UsableAgents:
+def installed_here(prompts_dir: Path | None, groups: GroupTable = TOOL_GROUPS) -> UsableAgents:
     """The agents of this installation: shipped ones, replaced by those in `prompts_dir`, replaced by the user's."""
     operators = prompt_files(prompts_dir) if prompts_dir is not None else ()
-    return with_user(installed(prompt_files(shipped_prompts()), operators), user_files())
+    return with_user(installed(prompt_files(shipped_prompts()), operators, groups), user_files(), groups)
 
 
-def offers_here(prompts_dir: Path | None, tools: Iterable[Offer]) -> list[Offer]:
+def offers_here(prompts_dir: Path | None, tools: Sequence[Offer]) -> list[Offer]:
     """The agents that the current workspace's own files define, as orders there get them; `tools`: those of the live
     drones."""
     root = Path()
     files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
-    known = _agents_in(root, files, prompts_dir)
+    groups = groups_with(tools)
+    known = _agents_in(root, files, prompts_dir, groups)
     names = [name for name, scope in known.scopes.items() if scope is AgentScope.WORKSPACE]
-    of_servers = {(offer.name, offer.group) for offer in tools if offer.server}
-    grouped = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
+    grouped = sorted({(tool, group) for group, those in groups.items() for tool in those if "*" not in tool})
     return [_offer(known.usable[name], grouped) for name in sorted(names)]
 
 

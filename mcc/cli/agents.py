@@ -13,6 +13,7 @@ from mcc.cli.command import (
     USAGE,
     AsJson,
     DataDir,
+    Url,
     fail,
     plain_errors,
     print_json,
@@ -20,7 +21,7 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import ServiceCall, list_by_default, service_command
+from mcc.cli.server import ServiceCall, list_by_default, service_command, tools_of_drones
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def list_agents(call: ServiceCall) -> None:
         for agent in agents
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
-    _report_workspace_problems(call.data_dir)
+    checks = _checked_here(call)
+    for problem in (*checks.errors, *checks.warnings):
+        say(f"here: {problem}")
 
 
 list_by_default(app, list_agents)
@@ -76,19 +79,17 @@ def _workspace_agents(call: ServiceCall) -> "list[Offer]":
         return offers_here(load(data_dir=call.data_dir).prompts_dir, call.client.tools.list())
 
 
-def _report_workspace_problems(data_dir: Path | None) -> None:
-    """Print what is wrong with the agent files of the current directory, or is not trusted."""
-    from mcc.cli.agent_files import checked
+def _checked_here(call: ServiceCall) -> "CheckedFiles":
+    """What is wrong with the agent files of the current directory, or is not trusted."""
+    from mcc.cli.agent_files import CheckedFiles, checked
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load
 
     if not Path(WORKSPACE_DIRECTORY).is_dir():
-        return
+        return CheckedFiles()
     with plain_errors():
-        prompts_dir = load(data_dir=data_dir).prompts_dir
-    files = checked(Path(), prompts_dir)
-    for problem in (*files.errors, *files.warnings):
-        say(f"here: {problem}")
+        prompts_dir = load(data_dir=call.data_dir).prompts_dir
+    return checked(Path(), prompts_dir, tools=call.client.tools.list() or None)
 
 
 @service_command(app)
@@ -100,6 +101,9 @@ def show(call: ServiceCall, name: Annotated[str, typer.Argument(help="The agent'
     Example: mcc agents show review
     """
     here = (offer for offer in _workspace_agents(call) if offer.name == name)
+    broken = [problem for problem in _checked_here(call).errors if Path(problem.source).stem == name]
+    if broken:
+        fail("\n".join(map(str, broken)))
     agent = next(here, None) or call.client.agents.get(name)
     if call.printed(agent):
         return
@@ -116,10 +120,14 @@ def check(
         list[Path] | None,
         typer.Argument(help="Agent files, directories of prompts, workspaces; those of here if left out."),
     ] = None,
+    url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read agent files and say what is wrong with each, with its line. Needs no service.
+    """Read agent files and say what is wrong with each, with its line.
+
+    Where a service runs, its live drones say which own tools and MCP servers there are. Without one, a tool that is not
+    shipped is a warning.
 
     Of a file of Claude Code, OpenCode, Gemini CLI or GitHub Copilot it says what mcc agents import would make of it.
 
@@ -131,12 +139,13 @@ def check(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
+    tools = tools_of_drones(url, data_dir)
     files = CheckedFiles()
     for path in paths or _default_paths(settings.prompts_dir):
         if not path.exists():
             fail(f"{path} does not exist.", USAGE)
         foreign = _checked_foreign(path, settings) if paths else None
-        files = files.plus(foreign or checked(path, settings.prompts_dir, tuple(aliases_of(settings))))
+        files = files.plus(foreign or checked(path, settings.prompts_dir, tuple(aliases_of(settings)), tools))
     _print_checked(files, as_json)
     if files.errors:
         raise typer.Exit(FAILED)

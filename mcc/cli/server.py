@@ -1,7 +1,7 @@
 """Connects commands to a service or the database: finds it, resolves ids, turns errors into exit codes."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from mcc.options import arguments_from, options_of, with_parameters
 if TYPE_CHECKING:
     from mcc.cli.archive import ArchiveReader
     from mcc.client import MCC
+    from mcc.contracts.answers import Offer
     from mcc.settings import ServiceSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -64,6 +65,15 @@ def connected(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
         fail(NONE_FOUND, UNREACHABLE)
     with _client(settings, server) as client:
         yield client
+
+
+def tools_of_drones(url: str | None, data_dir: Path | None) -> "Sequence[Offer] | None":
+    """The tools of the live drones of the service at `url`, or of the one that runs here; None without any."""
+    with plain_errors():
+        if find_server(_settings(data_dir), url) is None:
+            return None
+    with connected(url, data_dir) as client:
+        return client.tools.list() or None
 
 
 @contextmanager

@@ -140,6 +140,8 @@ class _Checker:
                 self.wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
             elif (key.endswith("tools") or key == "passes_on") and not is_known(name, groups):
                 self.wrong(f"there is no tool or group {name!r}{_meant_tool(name, known, groups)}", key, index)
+                of_others = tool_of(name).ours or name.lower() in MISSING
+                self.problems[-1].tool = "" if of_others else name
 
     def check_result(self) -> None:
         result = self.values.get("result")

@@ -31,9 +31,11 @@ class DefinitionError(ValueError):
     """An agent file cannot be used. `source` labels the file, `line` counts from 1 (None = unknown).
 
     `sentence` says what is wrong and what to do; `str()` joins all three. `others` are further problems of the file.
+    `tool`: the name that it lists, where all that is wrong is that no tool or group is known by it.
     """
 
     others: tuple["DefinitionError", ...] = ()
+    tool: str = ""
 
     def __init__(self, source: str, sentence: str, line: int | None = None) -> None:
         super().__init__(f"{source}{'' if line is None else f', line {line}'}: {sentence}")

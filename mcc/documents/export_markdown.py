@@ -8,6 +8,9 @@ from mcc.documents.inert import in_markdown, in_words, lines_in_markdown
 _DEEPEST = 6
 """The deepest level of headings in Markdown."""
 
+_SHORT = 80
+"""Characters of a text that still is an item of a list; a longer one is a paragraph."""
+
 
 def markdown(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[str]:
     """Title, blueprint and status, then each node under a heading with its values and problems."""
@@ -47,15 +50,19 @@ def _field(name: str, value: object) -> Iterator[str]:
         for item in value:
             yield f"  - {'<br>'.join(lines_in_markdown(in_words(item)))}"
         return
-    lines = list(lines_in_markdown(in_words(value)))
-    if len(lines) == 1:
-        yield f"- **{name.replace('_', ' ')}**: {lines[0]}"
-        return
-    yield f"- **{name.replace('_', ' ')}**:"
-    yield ""
-    for line in lines:
-        yield f"  > {line}  " if line else "  >"
-    yield ""
+    text = in_words(value)
+    lines, is_short = list(lines_in_markdown(text)), len(text) <= _SHORT
+    heading = f"{'- ' if is_short else ''}**{name.replace('_', ' ')}**:"
+    if len(lines) == 1 and is_short:
+        yield f"{heading} {lines[0]}"
+    elif len(lines) == 1:
+        yield from ("", f"{heading} {lines[0]}", "")
+    else:
+        indent = "  " if is_short else ""
+        yield from (*(() if is_short else ("",)), heading, "")
+        for line in lines:
+            yield f"{indent}> {line}  " if line else f"{indent}>"
+        yield ""
 
 
 def _problems(node: NodeView) -> Iterator[str]:

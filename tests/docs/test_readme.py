@@ -29,7 +29,9 @@ class Newcomer:
         self.home = home
         self.data_dir = home / ".local" / "share" / "mcc"
         (home / "project").mkdir()
-        (home / "project" / "README.md").write_text("# Pond\n\nCounts ducks.\n")
+        (home / "project" / "README.md").write_text(
+            "# Pond\n\nCounts ducks.\n\nRun its tests with `python3 -m unittest`.\n"
+        )
         (home / "project" / "ducks.py").write_text("def main():\n    print(4)\n")
         keys = ("_API_KEY", "_TOKEN")
         self.environment = {
@@ -46,7 +48,7 @@ class Newcomer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=300,
             cwd=ROOT,
             env=self.environment | {"PATH": path} | more,
             check=False,
@@ -99,7 +101,11 @@ def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(newcomer
 
 def test_a_repository_of_one_s_own_is_worked_on_in_the_background(newcomer: Newcomer) -> None:
     told = newcomer.types(YOURS)
-    assert "Stop with: mcc down" in told and "ducks.py" in told and "turn" in told
+    assert "Stop with: mcc down" in told and "ducks.py:1" in told and "turn" in told
+    assert "succeeded" in newcomer.types("mcc orders show @last")
+    survey, answered, follow_up = told.partition("Lines that say how tests are run:")
+    assert "It says of itself" in survey and answered and "Run its tests with `python3 -m unittest`" in follow_up
+    assert "It says of itself" not in follow_up, "a follow-up is answered, and nothing surveyed again"
     marker = newcomer.home / "project" / ".mcc-workspace"
     assert (marker / ".gitignore").read_text().splitlines()[-1] == "*"
     if shutil.which("git"):
@@ -113,12 +119,16 @@ def test_a_document_is_generated_and_shown(newcomer: Newcomer) -> None:
 
 
 def test_programs_place_orders_too(newcomer: Newcomer) -> None:
-    block = HTTP.replace("http://127.0.0.1:8420", newcomer.url)
+    block = f"cd {newcomer.home}/project\n{HTTP.replace('http://127.0.0.1:8420', newcomer.url)}"
     first, second = newcomer.types(block), newcomer.types(block)
     placed = re.findall(r'"id":"([^"]+)"', first)[0]
     assert placed in second, "the same key places no second order"
+    assert "ducks.py:1" in newcomer.types(f"mcc orders watch {placed}")
     (newcomer.home / "program.py").write_text(PYTHON)
-    assert "order.finished" in newcomer.types(f"python {newcomer.home}/program.py")
+    told = newcomer.types(f"cd {newcomer.home}/project; python {newcomer.home}/program.py")
+    assert "order.finished" in told and "ducks.py:1" in told
+    for order in (placed, "@last"):
+        assert "succeeded" in newcomer.types(f"mcc orders show {order}")
 
 
 def test_a_model_of_one_s_own_is_checked_and_used(newcomer: Newcomer) -> None:

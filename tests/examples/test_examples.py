@@ -11,11 +11,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_SECONDS = 60
 
 TELLS = {
-    "hello_agent.py": ("completed", "offline model"),
+    "hello_agent.py": ("completed 1\n", "offline model"),
     "custom_tool.py": ("tool.finished", "There are three words.", '"count_words"', '"tool_calls":2'),
     "parallel_review.py": ("Looked at pay.py. checks: [False, True]", "Looked at login.py. checks: [True]"),
     "session_with_steering.py": ("You are Ann.", "2 turns, 4 messages", "I leave the dog alone.", "Mind the dog."),
-    "embedded_runner.py": ("offline: ", " turns, ", "outside"),
+    "embedded_runner.py": ("- `tool_package/README.md:3`: “", "offline: ", " turns, ", "outside"),
 }
 """What each of them must print."""
 
@@ -38,6 +38,7 @@ def test_an_example_runs_anywhere(name: str, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert all(words in done.stdout for words in TELLS[name]), done.stdout
+    assert "This was not done" not in done.stdout
 
 
 def test_the_page_on_embedding_shows_the_first_example_as_it_is() -> None:

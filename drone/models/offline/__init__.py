@@ -1,10 +1,8 @@
 """The offline model: deterministic rules in place of a language model, which it says openly in its replies."""
 
-import asyncio
 import time
 from collections.abc import Iterator, Mapping
 
-from drone.agent.ports.journal import DeltaKind
 from drone.agent.ports.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.models.offline import delegate, report
 from drone.models.offline.fill import submission
@@ -14,10 +12,8 @@ from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts
 from drone.models.offline.search import next_step, survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
-from mcc.rules.patterns import Pattern
 
 CHARACTERS_PER_TOKEN = 4
-_PIECE = Pattern(r"\s*(?:\S+\s*){1,4}|\s+")
 
 _SELF = "I am the offline model: fixed rules, no language model and no network."
 _ADVICE = (
@@ -34,11 +30,8 @@ class OfflineModel:
     """Rules in place of a language model: no network, no cost, the same reply to the same request.
 
     It reads the request, the schemas of the tools and their results, and the hint of the runtime; no prompt that the
-    product writes. `pace_seconds`: the wait between two pieces of text (0: none), so that a person can follow.
+    product writes.
     """
-
-    def __init__(self, *, pace_seconds: float = 0.0) -> None:
-        self._pace_seconds = pace_seconds
 
     @property
     def name(self) -> str:
@@ -48,65 +41,62 @@ class OfflineModel:
         """Never fails and uses no tokens. A reply longer than four characters per token of `max_output_tokens` is
         cut."""
         began = time.monotonic()
-        step = plan_for(read(ask), ask.max_output_tokens)
-        text, is_cut = shortened_to(step.saying, ask.max_output_tokens)
+        step = plan_for(read(ask))
+        most = len(step.saying) if ask.max_output_tokens is None else ask.max_output_tokens * CHARACTERS_PER_TOKEN
+        text, is_cut = step.saying[:most], len(step.saying) > most
         calls = () if is_cut else step.calls
         thinking = f"By my rules next: {', '.join(call.name for call in step.calls)}." if step.calls else ""
-        reason = NOT_DONE if step.not_done else "length" if is_cut else "tool_calls" if calls else "stop"
         first_token_ms = round((time.monotonic() - began) * 1000, 3)
-        await stream("thinking.delta", thinking, listener, self._pace_seconds)
-        await stream("model.delta", text, listener, self._pace_seconds)
+        if thinking:
+            listener.delta("thinking.delta", thinking)
+        listener.delta("model.delta", text)
         return Reply(
             blocks=spoken_blocks(text, calls, thinking),
-            finish_reason=reason,
+            finish_reason=NOT_DONE if step.not_done else "length" if is_cut else "tool_calls" if calls else "stop",
             usage=Usage(model_calls=1, cost_usd=0.0),
             first_token_ms=first_token_ms,
             model=OFFLINE,
         )
 
 
-def plan_for(conversation: RequestSoFar, tokens: int | None = None) -> NextStep:
-    """The whole policy: forms of nodes, single calls, delegation, a look at the workspace, or a refusal. `tokens`: room
-    for the reply."""
+def plan_for(conversation: RequestSoFar) -> NextStep:
+    """The whole policy: forms of nodes, single calls, delegation, a look at the workspace, or a refusal."""
     if conversation.form is not None:
         return node_step(conversation, conversation.form) or NextStep(_OUT_OF_REPAIRS, not_done=True)
     wish = wish_of(conversation.request)
     if wish.kind == "greeting":
         return NextStep("\n\n".join((_SELF, *_offered(conversation), _ADVICE)))
     if wish.call is not None and wish.call[0] in conversation.tools:
-        return _single_call(conversation, *wish.call, tokens)
+        return _single_call(conversation, *wish.call)
     if delegate.roles_of(conversation) and (wish.kind == "explain" or (wish.is_review and not wish.terms)):
-        step = delegate.delegation(conversation, wish)
-        return step or _result(conversation, delegate.facts_of(conversation), tokens)
+        return delegate.delegation(conversation, wish) or _result(conversation, delegate.facts_of(conversation))
     if wish.kind in ("nothing", "call") or not READING & conversation.tools.keys():
         return NextStep(_refusal(conversation), not_done=True)
     known = survey(conversation)
-    return next_step(conversation, known, wish) or _result(conversation, report.facts_of(known, wish), tokens)
+    return next_step(conversation, known, wish) or _result(conversation, report.facts_of(known, wish))
 
 
-def _single_call(
-    conversation: RequestSoFar, tool: str, arguments: Mapping[str, str | bool], tokens: int | None
-) -> NextStep:
+def _single_call(conversation: RequestSoFar, tool: str, arguments: Mapping[str, str]) -> NextStep:
     """The call, then its result as it is."""
     done = next((done for done in conversation.done if done.name == tool), None)
     if done is None and not conversation.must_finish:
         return NextStep(f"I use `{tool}` for this.", (WantedCall(tool, arguments),))
     if done is None or done.is_error:
         why = f"`{tool}` refused: {done.content.strip()}" if done else "I had to stop before I could look."
-        return _result(conversation, ReportFacts(why, f"*{HONEST}*\n\n{why}", blocked=True), tokens)
+        return _result(conversation, ReportFacts(why, f"*{HONEST}*\n\n{why}", blocked=True))
     lines = done.content.rstrip("\n").split("\n")
     shown = "\n".join(lines[:_SHOWN_LINES]) + ("\n…" if len(lines) > _SHOWN_LINES else "")
     fence = "````" if "```" in shown else "```"
     read = (str(arguments["path"]),) if tool == "read_file" else ()
     finding = QuotedFinding(f"What `{tool}` shows", "".join(read), quote=done.content)
     text = f"*{HONEST}*\n\n{fence}\n{shown}\n{fence}"
-    return _result(conversation, ReportFacts(f"{HONEST} {finding.title}.", text, (finding,), read), tokens)
+    return _result(conversation, ReportFacts(f"{HONEST} {finding.title}.", text, (finding,), read))
 
 
-def _result(conversation: RequestSoFar, facts: ReportFacts, tokens: int | None) -> NextStep:
+def _result(conversation: RequestSoFar, facts: ReportFacts) -> NextStep:
     """The result: handed in if there is a tool for that, else as text."""
     refusal = f"{_REFUSAL}\n\n{facts.report}" if facts.blocked else facts.report
-    return submission(conversation, facts, tokens) or NextStep(refusal, not_done=facts.blocked)
+    return submission(conversation, facts) or NextStep(refusal, not_done=facts.blocked)
 
 
 def _refusal(conversation: RequestSoFar) -> str:
@@ -129,23 +119,3 @@ def _offered(conversation: RequestSoFar) -> Iterator[str]:
     elif terms := terms_of(conversation.request, 1):
         offers.insert(0, f"`Search for {terms[0]}`: the lines that mention it")
     yield "\n".join(("What I can do in this workspace:\n", *(f"- {offer}" for offer in offers)))
-
-
-def pieces(text: str) -> Iterator[str]:
-    """`text` in pieces of a few words, which join to the same text."""
-    return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
-
-
-async def stream(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:
-    """Stream `text` to the listener, waiting `pace_seconds` between pieces (0: not at all)."""
-    for piece in pieces(text):
-        listener.delta(kind, piece)
-        if pace_seconds > 0:
-            await asyncio.sleep(pace_seconds)
-
-
-def shortened_to(text: str, tokens: int | None) -> tuple[str, bool]:
-    """`text` within `tokens`, and whether it was cut."""
-    if tokens is None or len(text) <= tokens * CHARACTERS_PER_TOKEN:
-        return text, False
-    return text[: tokens * CHARACTERS_PER_TOKEN], True

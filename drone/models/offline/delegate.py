@@ -8,10 +8,9 @@ from drone.models.offline.look import REASON, CallResult, NextStep, RequestSoFar
 from drone.models.offline.report import HONEST, QuotedFinding, ReportFacts, grouped, quoted_lines
 from drone.models.offline.search import json_object
 
-DELEGATION = ("subagent", "subagents_run")
+DELEGATION = "subagents_run"
 _READERS = ("explore", "scout", "general")
 _MOST_TEXT = 4_000
-_RECORD = "\nrecord_id: "
 _SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 
@@ -25,29 +24,18 @@ class Subtask:
     is_for_any: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ChildReport:
-    """One subagent's report. `text` is what it wrote beside its findings; `failed`: it did not finish."""
-
-    title: str
-    text: str
-    findings: tuple[QuotedFinding, ...] = ()
-    failed: bool = False
-
-
 def roles_of(conversation: RequestSoFar) -> tuple[str, ...]:
-    """The subagents that there are, by the schema of `subagents_run`, else of `subagent`."""
-    several = mapping_at(_agent_fields(conversation), "role").get("enum")
-    return tuple(several or conversation.schema("subagent", "agent_type").get("enum") or ())
+    """The subagents that there are, by the schema of `subagents_run`."""
+    return tuple(mapping_at(_agent_fields(conversation), "role").get("enum") or ())
 
 
 def _agent_fields(conversation: RequestSoFar) -> Mapping[str, Any]:
-    return mapping_at(conversation.schema("subagents_run", "agents"), "items", "properties")
+    return mapping_at(conversation.schema(DELEGATION, "agents"), "items", "properties")
 
 
 def delegation(conversation: RequestSoFar, wish: Wish) -> NextStep | None:
     """The step that starts the subagents; None when they have reported."""
-    if conversation.must_finish or any(done.name in DELEGATION for done in conversation.done):
+    if conversation.must_finish or any(done.name == DELEGATION for done in conversation.done):
         return None
     plan = _assigned(wish, conversation.request, roles_of(conversation))
     pieces = ", ".join(f"`{role}` for “{part.title.lower()}”" for role, part in plan)
@@ -56,11 +44,15 @@ def delegation(conversation: RequestSoFar, wish: Wish) -> NextStep | None:
         f"My plan: {len(plan)} subagents look at the workspace side by side, {pieces}; then I put together what they "
         "found."
     )
-    if fields := _agent_fields(conversation):
-        agents = [_agent(number, role, part, fields) for number, (role, part) in enumerate(plan, 1)]
-        return conversation.step(saying, [conversation.call("subagents_run", agents=agents, mode="parallel")])
-    calls = [conversation.call("subagent", agent_type=role, prompt=part.task, title=part.title) for role, part in plan]
-    return conversation.step(saying, calls)
+    fields, criterion = _agent_fields(conversation), "Every finding quotes a line that was read."
+    is_list = mapping_at(fields, "success_criteria").get("type") == "array"
+    agents: list[dict[str, object]] = [
+        {"id": f"{role}_{number}", "role": role, "title": part.title, "task": part.task}
+        | {"success_criteria": [criterion] if is_list else criterion}
+        for number, (role, part) in enumerate(plan, 1)
+    ]
+    offered = [{name: value for name, value in one.items() if name in fields} for one in agents]
+    return conversation.step(saying, [conversation.call(DELEGATION, agents=offered, mode="parallel")])
 
 
 def _assigned(wish: Wish, request: str, available: Sequence[str]) -> list[tuple[str, Subtask]]:
@@ -81,64 +73,43 @@ def _parts(wish: Wish, reason: str) -> Iterator[Subtask]:
         yield Subtask("Security", task, ("security_analyst",), is_for_any=False)
 
 
-def _agent(number: int, role: str, part: Subtask, fields: Mapping[str, Any]) -> dict[str, object]:
-    criterion = "Every finding quotes a line that was read."
-    listed = mapping_at(fields, "success_criteria").get("type") == "array"
-    arguments: dict[str, object] = {"id": f"{role}_{number}", "role": role, "title": part.title, "task": part.task}
-    arguments |= {"success_criteria": [criterion] if listed else criterion}
-    return {name: value for name, value in arguments.items() if name in fields}
-
-
 def facts_of(conversation: RequestSoFar) -> ReportFacts:
     """The subagents' reports, put together section by section."""
-    children = [child for done in conversation.done if done.name in DELEGATION for child in _reports(done)]
-    finished = sum(not child.failed for child in children)
-    sections, shown = list[str](), set[str]()
-    for child in children:
-        text = child.text.replace(f"*{HONEST}*", "").replace(HONEST, "").strip()
-        body = [*quoted_lines(text, _MOST_TEXT).split("\n\n"), *grouped(child.findings)]
+    children = [child for done in conversation.done if done.name == DELEGATION for child in _reports(done)]
+    findings, sections, shown, finished = list[QuotedFinding](), list[str](), set[str](), 0
+    for title, report in children:
+        text = str(report.get("summary") or report.get("error") or report.get("text") or "")
+        told = report.get("findings")
+        quotes = [_finding(mapping_at(one)) for one in told] if isinstance(told, list) else []
+        findings += quotes or ([QuotedFinding(f"{title}: {text}")] if text else [])
+        said = text.replace(f"*{HONEST}*", "").replace(HONEST, "").strip()
+        body = [*quoted_lines(said, _MOST_TEXT).split("\n\n"), *grouped(quotes)]
         kept = [one for one in body if one and one not in shown]
         shown.update(kept)
-        sections.append("\n\n".join((f"## {child.title}{': not finished' if child.failed else ''}", *kept)))
+        is_finished = report.get("status", "completed") == "completed"
+        finished += is_finished
+        sections.append("\n\n".join((f"## {title}{'' if is_finished else ': not finished'}", *kept)))
     end = f"*From {finished} of {len(children)} subagents. What is not named here was not looked at.*"
-    report = "\n\n".join(("# What is in this workspace", f"*{HONEST}*", *sections, end))
-    findings = [one for child in children for one in child.findings]
-    findings += [
-        QuotedFinding(f"{child.title}: {child.text}") for child in children if not child.findings and child.text
-    ]
+    text = "\n\n".join(("# What is in this workspace", f"*{HONEST}*", *sections, end))
     ordered = sorted(findings, key=lambda one: -_SEVERITIES.index(one.severity))
     read = tuple(dict.fromkeys(one.path for one in findings if one.path))
-    said = f"{HONEST} {finished} of {len(children)} subagents reported {len(findings)} findings."
-    return ReportFacts(said, report, tuple(ordered), read, blocked=not finished)
+    summary = f"{HONEST} {finished} of {len(children)} subagents reported {len(findings)} findings."
+    return ReportFacts(summary, text, tuple(ordered), read, blocked=not finished)
 
 
-def _reports(done: CallResult) -> Iterator[ChildReport]:
-    value = json_object(done.content)
-    agents = value.get("agents")
-    if isinstance(agents, list):
-        asked = done.arguments.get("agents")
-        titles = [mapping_at(one) for one in asked] if isinstance(asked, list) else []
-        for index, one in enumerate(agents):
-            yield _report(mapping_at(one), titles[index] if index < len(titles) else {}, failed=False)
-    elif value:
-        yield _report(value, done.arguments, failed=done.is_error)
-    else:
-        text = done.content.partition(_RECORD)[0].strip()
-        yield ChildReport(str(done.arguments.get("title") or "One subagent"), text, failed=done.is_error)
+def _reports(done: CallResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Title and report of each subagent; the text of the whole call where it has none."""
+    agents, asked = json_object(done.content).get("agents"), done.arguments.get("agents")
+    titles = [mapping_at(one).get("title") for one in asked] if isinstance(asked, list) else []
+    if not isinstance(agents, list):
+        yield "The subagents", {"status": "failed", "text": done.content.strip()}
+        return
+    for index, one in enumerate(agents):
+        title = titles[index] if index < len(titles) else mapping_at(one).get("display_name")
+        yield str(title or "One subagent"), mapping_at(one)
 
 
-def _report(report: Mapping[str, Any], asked: Mapping[str, Any], *, failed: bool) -> ChildReport:
-    findings = report.get("findings")
-    return ChildReport(
-        title=str(asked.get("title") or report.get("display_name") or "One subagent"),
-        text=str(report.get("summary") or report.get("error") or report.get("text") or ""),
-        findings=tuple(map(_finding, findings)) if isinstance(findings, list) else (),
-        failed=failed or report.get("status", "completed") != "completed",
-    )
-
-
-def _finding(finding: object) -> QuotedFinding:
-    fields = mapping_at(finding)
+def _finding(fields: Mapping[str, Any]) -> QuotedFinding:
     line, severity = fields.get("line"), str(fields.get("severity", "")).lower()
     return QuotedFinding(
         title=str(fields.get("title") or "Found"),

@@ -1,6 +1,5 @@
 """Fills forms: results with facts by their JSON Schema, and fields of document nodes with texts about their topic."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -12,7 +11,7 @@ from drone.models.offline.look import NextStep, RequestSoFar, mapping_at
 from drone.models.offline.report import QuotedFinding, ReportFacts, quoted, quoted_lines
 from mcc.contracts import blueprints
 from mcc.contracts.blueprints import FieldSpec, ListField, NumberField, TextField
-from mcc.rules.patterns import Pattern, PatternMatch
+from mcc.rules.patterns import Pattern
 
 FEW = 3
 _LONGEST_TOPIC = 60
@@ -127,7 +126,7 @@ class FieldWords:
             words = [_WORDS[(start + place) % len(_WORDS)] for place in range(len(_WORDS))]
             made: list[Any] = [fitted([word], item.min_length or 0, item.max_length or 0) for word in words]
         else:
-            made = [self.value(name, item, attempt, place) for place in range(count * 4)]
+            made = [self.value(name, item, attempt, place) for place in range(1, count * 4 + 1)]
         kept = list(dict.fromkeys(one for one in made if one is not None))[:count]
         return kept if len(kept) >= max(least, 1) else None
 
@@ -161,66 +160,48 @@ def in_bounds(value: float, spec: NumberField, step: int = 5) -> float:
 
 
 def fitted(sentences: Sequence[str], least: int, most: int) -> str:
-    """As many whole sentences as `least` demands and `most` allows; where not even one fits, words of the first."""
+    """As many whole sentences as `least` demands and `most` allows; where not even one fits, its words up to `…`."""
     text = ""
     for sentence in sentences:
-        if text and len(text) >= least:
-            break
         longer = f"{text} {sentence}".strip()
-        text = longer if not most or len(longer) <= most else text
-    if text and len(text) >= least:
-        return text
-    whole = text or sentences[0].rstrip(".!")
-    cut = whole[:most].rsplit(" ", 1)[0] if 0 < most < len(whole) else whole
-    return cut if len(cut) >= least else (whole + " and so on" * (least // 10 + 1))[: most or None]
+        if (not text or len(text) < least) and (not most or len(longer) <= most):
+            text = longer
+    text = text or quoted(sentences[0], most)
+    return text if len(text) >= least else f"{text} {'…' * least}"[: max(least, most)]
 
 
 _ATOM = Pattern(
-    r"\[(?P<not>\^?)(?P<class>(?:\\.|[^\]\\])+)\]|\\(?P<escape>.)|(?P<sign>[\^$().?*+|])|(?P<letter>[^{}\[\]\\])"
-    r"|\{(?P<least>[0-9]+)(?:,[0-9]*)?\}"
+    r"(?:\[(?P<set>[^\]^]+)\]|\\(?P<escape>.)|(?P<letter>[^\^$()?*+{}\[\]\\]))(?:\{(?P<n>[0-9]+)[0-9,]*\}|(?P<no>[?*]))?"
 )
-_MEMBER = Pattern(r"(?P<first>[^\\])-(?P<last>[^\\])|\\(?P<escape>.)|(?P<one>.)")
-_LETTERS, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
-_CLASSES = {"d": _DIGITS, "w": _LETTERS, "s": " "}
+_RANGE = Pattern(r"(?P<first>[^\\])-(?P<last>.)|\\(?P<escape>.)|(?P<one>.)")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_CLASSES = {"": "", "d": "0123456789", "w": _LETTERS, "s": " "}
 _MOST_REPEATS = 60
 
 
 def example_of(pattern: str, chance: int) -> str:
-    """A text that matches the first alternative of the pattern; syntax that is not known is taken literally."""
-    made: list[tuple[str, int]] = []
-    for found in _ATOM.finditer(pattern):
-        if found["sign"] == "|":
-            break
-        if found["least"] is not None or found["sign"] in ("?", "*", "+"):
-            times = int(found["least"]) if found["least"] else 1 if found["sign"] == "+" else 0
-            made[-1:] = [(made[-1][0], min(times, _MOST_REPEATS))] if made else []
-        elif allowed := _allowed(found):
-            made.append((allowed, 1))
-    return "".join(
-        allowed[((chance >> (number % 40)) + place * 7) % len(allowed)]
-        for number, (allowed, times) in enumerate(made)
-        for place in range(times)
-    )
+    """A text that matches the first alternative of a pattern of characters, sets and counts; of others it may not."""
+    made: list[str] = []
+    for atom in _ATOM.finditer(pattern.partition("|")[0]):
+        escape, letter = atom["escape"] or "", (atom["letter"] or "").replace(".", _LETTERS)
+        allowed = _CLASSES.get(escape, escape) or letter or _members(atom["set"])
+        made += [allowed] * min(int(atom["n"] or not atom["no"]), _MOST_REPEATS)
+    return "".join(one[((chance >> (place % 40)) + place * 7) % len(one)] for place, one in enumerate(made))
 
 
-def _allowed(found: PatternMatch) -> str:
-    """The characters that one atom of a pattern allows; empty for one that stands for no character."""
-    if found["class"]:
-        inside = ""
-        for one in _MEMBER.finditer(found["class"]):
-            first, last = (ord(one[name] or "\0") for name in ("first", "last"))
-            span = "".join(map(chr, range(first, min(last, first + 100) + 1))) if one["first"] else ""
-            inside += span or _CLASSES.get(one["escape"], one["escape"]) or one["one"]
-        every = _LETTERS + _LETTERS.upper() + _DIGITS
-        return "".join(one for one in every if one not in inside) if found["not"] else inside
-    if found["escape"]:
-        return str(_CLASSES.get(found["escape"], found["escape"]))
-    return (_LETTERS if found["sign"] == "." else "") if found["sign"] else str(found["letter"])
+def _members(inside: str) -> str:
+    """The characters of a set of a pattern."""
+    members = ""
+    for part in _RANGE.finditer(inside):
+        span, escape = range(ord(part["first"] or "b"), ord(part["last"] or "a") + 1), part["escape"] or ""
+        members += "".join(map(chr, span[:100])) or _CLASSES.get(escape, escape) or part["one"] or ""
+    return members
 
 
 FINISH, CHECK_ONLY = "submit_result", "check_only"
 _UNKNOWN = "not determined"
 _DEEPEST = 12
+_MOST_FINDINGS, _MOST_TEXT = 20, 4_000
 _NOTHING = object()
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -233,31 +214,22 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 }
 
 
-def submission(conversation: RequestSoFar, facts: ReportFacts, tokens: int | None) -> NextStep | None:
-    """The next attempt at an accepted result; None for an agent that hands nothing in. `tokens`: room for it."""
+def submission(conversation: RequestSoFar, facts: ReportFacts) -> NextStep | None:
+    """The next attempt at an accepted result; None for an agent that hands nothing in."""
     if FINISH not in conversation.tools:
         return None
     refused = [done for done in conversation.done if done.name == FINISH and done.is_error]
-    schema, most = conversation.tools[FINISH].parameters, 40_000 if tokens is None else tokens * 3
     complaint = refused[-1].content.strip()[:300] if refused else ""
+    facts = replace(facts, summary=quoted(facts.summary, _MOST_TEXT), report=quoted_lines(facts.report, _MOST_TEXT))
+    facts = replace(facts, findings=facts.findings[:_MOST_FINDINGS])
     sure = tuple(one for one in facts.findings if one.path in facts.read and one.quote)
     blocked = replace(facts, blocked=True, summary=f"{facts.summary} Not accepted as completed: {complaint}")
-    arguments: dict[str, object] = {}
-    for variant in (facts, replace(facts, findings=sure), replace(facts, findings=()), blocked):
-        arguments = _as_large_as_fits(schema, variant, most)
-        if not any(dict(done.arguments) == arguments for done in refused):
-            break
+    form = SchemaForm(conversation.tools[FINISH].parameters)
+    variants = (facts, replace(facts, findings=sure), replace(facts, findings=()), blocked)
+    every = [form.filled(variant) for variant in variants]
+    known = [dict(done.arguments) for done in refused]
+    arguments = next((one for one in every if one not in known), every[-1])
     return NextStep("I hand in what I found.", (WantedCall(FINISH, arguments),))
-
-
-def _as_large_as_fits(schema: Schema, facts: ReportFacts, most: int) -> dict[str, object]:
-    filled: dict[str, object] = {}
-    for findings, characters in ((20, 4_000), (10, 1_000), (4, 400), (0, 200)):
-        short = replace(facts, findings=facts.findings[:findings], report=quoted_lines(facts.report, characters))
-        filled = SchemaForm(schema).filled(replace(short, summary=quoted(facts.summary, characters)))
-        if len(json.dumps(filled, ensure_ascii=False)) <= most:
-            break
-    return filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +251,20 @@ class SchemaForm:
         if "const" in plain:
             return plain["const"]
         known = scope.get(_normal(name), _NOTHING) if name else scope
-        kinds = _kinds(plain, known)
         if options := plain.get("enum"):
-            return _choice(list(options), known, required)
-        found = self._of_kind(kinds[0], plain, known, scope, name, depth)
-        if found is not _NOTHING or not required:
-            return found
+            words = [known if isinstance(known, str) else "", *_SYNONYMS.get(str(known), ())]
+            words += ["unknown", "other", "none", "n/a", options[0]] if required else []
+            return next((word for word in words if word in options), _NOTHING)
+        kinds = _kinds(plain)
+        if kinds[0] == "string" and isinstance(known, list) and not name.endswith("s"):
+            known = known[:1]
+        value = self._of_kind(kinds[0], plain, known, scope, depth)
+        if value is not _NOTHING or not required:
+            return value
         least = {"string": _UNKNOWN[: plain.get("maxLength")], "boolean": False, "array": [], "object": {}}
         return None if "null" in kinds else least.get(kinds[0], plain.get("minimum", 0))
 
-    def _of_kind(self, kind: str, schema: Schema, known: Any, scope: Mapping[str, Any], name: str, depth: int) -> Any:
+    def _of_kind(self, kind: str, schema: Schema, known: Any, scope: Mapping[str, Any], depth: int) -> Any:
         if kind == "object":
             inner, must = known if isinstance(known, Mapping) else scope, schema.get("required") or ()
             properties = mapping_at(schema, "properties").items()
@@ -298,64 +274,42 @@ class SchemaForm:
             return _NOTHING
         listed = known if isinstance(known, list) else [known]
         if kind == "array":
-            each, most = schema.get("items", {}), schema.get("maxItems")
-            is_form = _kinds(self._plain(each), {})[0] == "object"
-            made = [
-                self._value(each, one if is_form else {"item": one}, "" if is_form else "item", is_form, depth + 1)
-                for one in listed[:most]
-                if isinstance(one, Mapping) or not is_form
-            ]
-            kept = [value for value in made if value is not _NOTHING]
+            each = schema.get("items", {})
+            is_form = _kinds(self._plain(each))[0] == "object"
+            scopes = [one if is_form else {"item": one} for one in listed if isinstance(one, Mapping) or not is_form]
+            made = [self._value(each, one, "" if is_form else "item", is_form, depth + 1) for one in scopes]
+            kept = [value for value in made if value is not _NOTHING][: schema.get("maxItems")]
             return kept if len(kept) >= schema.get("minItems", 0) else _NOTHING
         if kind == "string":
-            texts = [str(one.get("text", "") if isinstance(one, Mapping) else one) for one in listed]
-            text = ", ".join(texts if name.endswith("s") else texts[:1])
+            text = ", ".join(str(one.get("text", "") if isinstance(one, Mapping) else one) for one in listed)
             most = schema.get("maxLength") or len(text)
-            return _NOTHING if not text else text if len(text) <= most else quoted(text, most)[:most]
+            return (text if len(text) <= most else quoted(text, most)) or _NOTHING
         if kind == "boolean":
             return bool(known)
         number = len(known) if isinstance(known, list) else known
         return number if isinstance(number, int | float) and not isinstance(number, bool) else _NOTHING
 
     def _plain(self, schema: object) -> Schema:
-        """The schema behind references and choices, with the parts of `allOf` merged."""
+        """The schema behind references and choices."""
         for _ in range(_DEEPEST):
             if not isinstance(schema, Mapping):
                 return {}
-            options, parts = schema.get("anyOf") or schema.get("oneOf"), schema.get("allOf")
+            options = schema.get("anyOf") or schema.get("oneOf")
             if isinstance(reference := schema.get("$ref"), str):
                 steps = reference.removeprefix("#").strip("/").split("/")
                 schema = mapping_at(self.schema, *(one.replace("~1", "/").replace("~0", "~") for one in steps if one))
             elif isinstance(options, list | tuple) and options:
                 chosen = next((one for one in options if mapping_at(one).get("type") != "null"), options[0])
                 schema = {**schema, "anyOf": None, "oneOf": None, **self._plain(chosen)}
-            elif isinstance(parts, list | tuple) and parts:
-                every = [{**schema, "allOf": None}, *map(self._plain, parts)]
-                merged = {key: one for part in every for key, one in part.items() if one is not None}
-                properties = {key: one for part in every for key, one in mapping_at(part, "properties").items()}
-                required = [key for part in every for key in part.get("required") or ()]
-                schema = {**merged, "properties": properties, "required": required}
             else:
                 return schema
         return {}
 
 
-def _kinds(schema: Schema, known: object) -> list[str]:
+def _kinds(schema: Schema) -> list[str]:
     """The types of a schema, `null` last; guessed where it names none."""
-    kind = schema.get("type")
-    kinds = [kind] if isinstance(kind, str) else list(kind) if isinstance(kind, list | tuple) else []
-    is_list = "items" in schema or isinstance(known, list)
-    return sorted(kinds, key="null".__eq__) or [
-        "object" if "properties" in schema else "array" if is_list else "string"
-    ]
-
-
-def _choice(options: list[Any], known: object, required: bool) -> Any:
-    words = known if isinstance(known, str) else "", *_SYNONYMS.get(str(known), ())
-    chosen = next((word for word in words if word in options), _NOTHING)
-    if chosen is not _NOTHING or not required:
-        return chosen
-    return next((word for word in ("unknown", "other", "none", "n/a") if word in options), options[0])
+    kind = schema.get("type") or ("object" if "properties" in schema else "array" if "items" in schema else "string")
+    return sorted([kind] if isinstance(kind, str) else kind, key="null".__eq__)
 
 
 def _normal(name: str) -> str:
@@ -370,15 +324,14 @@ def _named(names: str, value: object) -> dict[str, object]:
 def _named_facts(facts: ReportFacts) -> dict[str, object]:
     """What is known, by the names that properties may have."""
     known = facts.known
+    count = known.total if known.total is not None else len(known.files)
     return {
         **_named("status state outcome verdict", "blocked" if facts.blocked else "completed"),
         **_named("summary answer text description overview conclusion message explanation detail", facts.summary),
         **_named("result report markdown body content", facts.report),
         **_named("finding issue risk problem item observation", [_named_finding(one) for one in facts.findings]),
         **_named("path file files_read read source evidence", list(facts.read)),
-        **_named(
-            "file_count number_of_files total_files", known.total if known.total is not None else len(known.files)
-        ),
+        **_named("file_count number_of_files total_files", count),
         **_named("language", [name for name, _ in known.languages]),
         **_named("entry_point start command", [line.path for line in known.entries]),
         **_named("test test_file has_tests", list(known.tests[:20])),

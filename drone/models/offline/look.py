@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from posixpath import basename
 from typing import Any, Literal, TypeAlias
 
@@ -105,8 +106,7 @@ def read(ask: Ask) -> RequestSoFar:
 
 def _start_of_turn(messages: Sequence[Message]) -> int:
     """Index of the turn's first message: a user's after a reply without calls, unless only notices follow."""
-    for index in range(len(messages) - 1, 0, -1):
-        before, message = messages[index - 1], messages[index]
+    for index, (before, message) in reversed([*enumerate(pairwise(messages), 1)]):
         if isinstance(message, UserMessage) and isinstance(before, AssistantMessage) and not before.tool_calls:
             return index
     return 0
@@ -131,7 +131,7 @@ class Wish:
     kind: WishKind
     terms: tuple[str, ...] = ()
     subject: str = ""
-    call: tuple[str, Mapping[str, str | bool]] | None = None
+    call: tuple[str, Mapping[str, str]] | None = None
 
     @property
     def is_review(self) -> bool:
@@ -141,9 +141,8 @@ class Wish:
 REASON = "It is wanted to answer this:"
 """Separates a subagent's task from the request that it serves, which is not part of the task."""
 
-_ASKS = r"(?:(?:please|can you|could you|would you|i want you to|just|now|then)\s+)*"
+_ASKS = r"(?:(?:please|can you|could you|would you|i want you to|just|now|then|and|also|so|but|ok(?:ay)?),?\s+)*"
 _POLITE = rf"^\W*{_ASKS}"
-_END = r"\s*[.?!]*\s*$"
 _TARGET = r"[`\"'“]?(?P<target>[^`\"'”\n]+?)[`\"'”]?"
 
 
@@ -181,9 +180,25 @@ _LOOKUP = _words(
     rf"{_POLITE}(?:where\b|which (?:files?|lines?|functions?|class\w*|modules?)\b|who (?:calls|uses|imports)\b|find\b|"
     r"locate\b|look (?:up|for)\b|search\b|grep\b|show (?:me )?(?:all )?(?:uses|places|mentions)\b)"
 )
-_RUNNERS = r"\b(pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit)\b|\bruns? .{0,30}\btests\b"
+_LIST = _words(
+    rf"{_POLITE}(?:list|show|which are)\s+(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files|director(?:y|ies)|folders?)"
+    rf"(?:\s+(?:in|of|under)\s+(?:the\s+|this\s+)?{_TARGET})?\s*[.?!]*\s*$"
+)
+_READ = _words(
+    rf"{_POLITE}(?:read|show|open|print|cat|display|what is in|what's in|what does)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
+    rf"{_TARGET}(?:\s+(?:say|contain))?\s*[.?!]*\s*$"
+)
+_HERE = frozenset({"", "workspace", "repository", "repo", "project", "here", "root", "directory", "current directory"})
+_LONGEST_CALL = 160
+
+_RUNNERS = "pytest|py.test|tox|nox|ctest|jest|vitest|mocha|rspec|phpunit"
+_TESTING = (
+    r"\b(make|npm|pnpm|yarn|bun|deno|go|cargo|mvn|gradlew?|mix|rake|dotnet|bazel|sbt|swift) (-\S+ )*(run )?(test|t)\b"
+    rf"|\bpython3? -m (unittest|{_RUNNERS})\b|(^\s*(\$ +)?|[`/'] ?|run:? |npx )({_RUNNERS})(\s+[\w./-]|[`']|$)"
+    r'|^tests?:|^\s*"tests?"\s*:|^\s*commands\s*=.*test|\brun (\w+ )?tests\b|\btests (are|can be) run\b'
+)
 SUBJECTS: Mapping[str, tuple[Pattern, str]] = {
-    "tests": (_words(r"\b(?:tests?|tested|testing)\b"), rf"\b(make|npm|yarn|go|cargo|mvn) (run )?test\b|{_RUNNERS}"),
+    "tests": (_words(r"\b(?:tests?|tested|testing)\b"), _TESTING),
     "building": (_words(r"\b(?:buil[dt]|building|install\w*|set up)\b"), r"\b(build|install|compile|set ?up)\b"),
     "starting": (_words(r"\b(?:starts?|run|runs|launch|begins?|entry points?)\b"), r"\b(run|start|launch|serve)\b"),
     "documentation": (_words(r"\b(?:documentation|docs|documented)\b"), r"\b(docs?|documentation)\b"),
@@ -195,24 +210,11 @@ _QUOTED = Pattern(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”"
 _IDENTIFIER = Pattern(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+\(\))")
 _WORD = Pattern(r"\pL{4,}")
 _USUAL = """
-about above after again also answer anything because been before call called calls code could defined definition does
-each every everything explain file files find first from function functions give have help here implemented into know
-lines list look made make many mention mentioned mentions module modules more most much must name need only other over
-please program project read repository search show some source sources tell than that their them then there these they
-thing things this those through used uses using very want what when where which while will with workspace would write
+about anything because called code could defined definition does every everything explain file files find from function
+functions have implemented into lines list look made many mention mentioned mentions module modules need please program
+project read repository search show source sources that their them there these they this used uses what when where which
+with workspace would
 """
-_LIST = _words(
-    rf"{_POLITE}(?:list|show|which are)\s+(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files|director(?:y|ies)|folders?)"
-    rf"(?:\s+(?:in|of|under)\s+(?:the\s+|this\s+)?{_TARGET})?{_END}"
-)
-_READ = _words(
-    rf"{_POLITE}(?:read|show|open|print|cat|display|what is in|what's in|what does)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
-    rf"{_TARGET}(?:\s+(?:say|contain))?{_END}"
-)
-_SEARCH = _words(rf"{_POLITE}(?:search(?:\s+the\s+\w+)?\s+for|search|grep(?:\s+for)?|look\s+for)\s+{_TARGET}{_END}")
-_FIND = _words(rf"{_POLITE}find\s+(?:the\s+|all\s+)?(?:files?\s+)?(?:named\s+|called\s+)?{_TARGET}{_END}")
-_HERE = frozenset({"", "workspace", "repository", "repo", "project", "here", "root", "directory", "current directory"})
-_LONGEST_CALL = 160
 _SUFFIX = Pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _BARE = frozenset({"Dockerfile", "Makefile", "Gemfile", "Rakefile", "Justfile", "LICENSE", "README", "CHANGELOG"})
 _HALVES: Mapping[str, WishKind] = {"Map": "parts", "Describe": "code"}
@@ -227,38 +229,28 @@ def wish_of(request: str) -> Wish:
         return Wish("call", call=call)
     if _CHANGES.search(task):
         return Wish("nothing")
-    terms = quoted_or_identifiers(task)
-    if _SECURITY.search(task):
-        return Wish("security", terms)
-    if _REVIEW.search(task):
-        return Wish("review", terms)
+    terms = terms_of(task, words=False)
+    if _SECURITY.search(task) or _REVIEW.search(task):
+        return Wish("security" if _SECURITY.search(task) else "review", terms)
     subject = next((name for name, (asked, _) in SUBJECTS.items() if asked.search(task)), "")
     if REASON in request:
         return Wish(_HALVES.get(task.partition(" ")[0], "code"))
-    if _LOOKUP.match(task) and (found := terms or (() if subject else terms_of(task))):
-        return Wish("find", found)
-    if (
-        named_path(task)
-        or _QUOTED.search(task)
-        or _OPINION.search(_COURTESY.sub("", task))
-        or not _DESCRIBES.search(task)
-    ):
+    if _LOOKUP.match(task) and "*" not in task and (sought := terms or (() if subject else terms_of(task))):
+        return Wish("find", sought)
+    if named_path(task) or _QUOTED.search(task) or _OPINION.search(_COURTESY.sub("", task)):
         return Wish("nothing")
-    if subject and not task.lower().startswith(("explain", "describe", "explore")):
+    describes, overview = bool(_DESCRIBES.search(task)), task.lower().startswith(("explain", "describe", "explore"))
+    if subject and (describes or task.endswith("?")) and not overview:
         return Wish("about", subject=subject)
-    return Wish("explain") if _WORKSPACE.search(task) else Wish("nothing")
+    return Wish("explain") if describes and _WORKSPACE.search(task) else Wish("nothing")
 
 
-def _single_call(plain: str) -> tuple[str, Mapping[str, str | bool]] | None:
-    if found := _LIST.match(plain):
-        target = (found["target"] or "").strip()
+def _single_call(plain: str) -> tuple[str, Mapping[str, str]] | None:
+    if listed := _LIST.match(plain):
+        target = (listed["target"] or "").strip()
         return "list_files", {} if target.lower() in _HERE else {"path": target}
-    if (found := _READ.match(plain)) and looks_like_path(found["target"]):
-        return "read_file", {"path": found["target"]}
-    if (found := _FIND.match(plain)) and ("*" in found["target"] or looks_like_path(found["target"])):
-        return "find_files", {"pattern": found["target"] if "/" in found["target"] else f"**/{found['target']}"}
-    if (found := _SEARCH.match(plain)) and not looks_like_path(found["target"]):
-        return "search_text", {"pattern": found["target"], "literal": True, "case_sensitive": False}
+    if (read := _READ.match(plain)) and looks_like_path(read["target"]):
+        return "read_file", {"path": read["target"]}
     return None
 
 
@@ -275,16 +267,11 @@ def named_path(request: str) -> str:
     return next((word for word in words if looks_like_path(word)), "")
 
 
-def quoted_or_identifiers(request: str, most: int = 4) -> tuple[str, ...]:
-    """Quoted terms in the request, else identifiers."""
-    quoted = [next(group for group in found.groups() if group) for found in _QUOTED.finditer(request)]
-    named = [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
-    return tuple(dict.fromkeys(quoted or named))[:most]
-
-
-def terms_of(request: str, most: int = 4) -> tuple[str, ...]:
-    """Terms to search for: quoted ones, else identifiers, else uncommon words."""
-    words = sorted(
-        {word.lower() for word in _WORD.findall(request)} - set(_USUAL.split()), key=lambda word: (-len(word), word)
-    )
-    return (quoted_or_identifiers(request) or tuple(words))[:most]
+def terms_of(request: str, most: int = 4, *, words: bool = True) -> tuple[str, ...]:
+    """Terms to search for: quoted ones, else identifiers, else (with `words`) uncommon words, the longest first."""
+    terms = [next(group for group in match.groups() if group) for match in _QUOTED.finditer(request)]
+    terms = terms or [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
+    if words and not terms:
+        uncommon = {word.lower() for word in _WORD.findall(request)} - set(_USUAL.split())
+        terms = sorted(uncommon, key=lambda word: (-len(word), word))
+    return tuple(dict.fromkeys(terms))[:most]

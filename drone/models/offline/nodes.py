@@ -14,7 +14,6 @@ from mcc.contracts.blueprints import BooleanField, ChoiceField, FieldSpec, ListF
 
 MOST_REPAIRS = 12
 _CHECKS = ("done", "validate")
-_MOST_TRIES = 3
 _MADE = "Filled in by fixed rules, without a language model."
 
 
@@ -62,8 +61,8 @@ class FileFacts:
             case NumberField() if "line" in name and subject:
                 return subject[1].number
             case ChoiceField() if subject:
-                kinds = {"def": "function", "fn": "function", "func": "function", "struct": "class"}
-                return next((one for one in (subject[2], kinds.get(subject[2])) if one in spec.options), None)
+                kinds = (subject[2], "class" if subject[2] == "struct" else "function")
+                return next((one for one in kinds if one in spec.options), None)
             case TextField() if is_path(name):
                 return subject[1].path if subject else next(iter(pages), None)
             case TextField() if name in ("quote", "excerpt", "snippet") and subject:
@@ -127,29 +126,26 @@ class _Work:
         self._files = files
         self._setter = "set_metadata" if form.section == "metadata" else "set_value"
         self._fields = form.fields if self._setter in conversation.tools else {}
-        self._sets = [one for one in conversation.done if one.name == self._setter]
+        sets = [one for one in conversation.done if one.name == self._setter]
+        self._set = {name for one in sets for name in mapping_at(one.arguments.get("values"))}
+        names = [one.name for one in conversation.done if one.name in (self._setter, "add_child", *_CHECKS)]
         checks = [_errors(one.content) for one in conversation.done if one.name in _CHECKS]
         self._errors = checks[-1] if checks else ()
         self._failed = sum(map(bool, checks))
-        self._has_checked = bool(checks)
-        names = [one.name for one in conversation.done if one.name in (self._setter, "add_child", *_CHECKS)]
+        self._has_begun = bool(names)
         self._has_changed = bool(names) and names[-1] not in _CHECKS
         self._added = [str(one.arguments.get("component")) for one in conversation.results("add_child")]
 
     def first(self) -> NextStep | None:
-        """Set all that is wanted and add the children; what is refused together is tried field by field."""
-        refused = sum(one.is_error for one in self._sets)
-        if len(self._sets) > refused or refused > _MOST_TRIES or self._has_checked:
-            return None
+        """Set all that is wanted and add the children."""
         wanted = {name: spec for name, spec in self._fields.items() if self._is_wanted(name, spec)}
-        values = {**self._values(wanted, refused), **self._counts()}
-        sets = [{name: value} for name, value in values.items()] if refused else [values] if values else []
-        calls = [WantedCall(self._setter, {"values": one}) for one in sets]
+        values = {**self._values(wanted, 0), **self._counts()}
+        calls = [WantedCall(self._setter, {"values": values})] if values else []
         calls += self._children()
-        return NextStep("I fill in what is asked for.", tuple(calls)) if calls else None
+        return NextStep("I fill in what is asked for.", tuple(calls)) if calls and not self._has_begun else None
 
     def repaired(self) -> NextStep | None:
-        """Set what the last check refused to other values."""
+        """Set what the last check refused to other values, each in a call of its own."""
         if not self._errors or self._has_changed or self._failed > MOST_REPAIRS:
             return None
         named = {field.partition(".")[2] for field in self._errors}
@@ -157,14 +153,10 @@ class _Work:
         if not wanted and "" in self._errors:
             # A rule about several fields: figures and choices are what such rules compare.
             kinds = NumberField | ChoiceField | BooleanField
-            given = {name for one in self._sets for name in mapping_at(one.arguments.get("values"))}
-            wanted = {
-                name: spec
-                for name, spec in self._fields.items()
-                if isinstance(spec, kinds) and (spec.required or name in given)
-            }
+            compared = {name: spec for name, spec in self._fields.items() if isinstance(spec, kinds)}
+            wanted = {name: spec for name, spec in compared.items() if spec.required or name in self._set}
         values = self._values(wanted, self._failed)
-        calls = [WantedCall(self._setter, {"values": values})] if values else []
+        calls = [WantedCall(self._setter, {"values": {name: value}}) for name, value in values.items()]
         calls += self._children()
         return NextStep("I mend what does not hold.", tuple(calls)) if calls else None
 
@@ -174,25 +166,20 @@ class _Work:
             return None
         if self._failed > 1 and self._has_changed and "validate" in self._conversation.tools:
             return NextStep("I ask whether all of it holds now.", (WantedCall("validate", {}),))
-        topic = FieldWords(self._form, {}).topic
-        summary = f"{topic[:1].upper()}{topic[1:]}: {_MADE}"
-        return NextStep("I hand in my part.", (WantedCall("done", {"summary": summary}),))
+        return NextStep("I hand in my part.", (WantedCall("done", {"summary": _MADE}),))
 
     def _is_wanted(self, name: str, spec: FieldSpec) -> bool:
         value = self._form.values.get(f"{self._form.section}.{name}")
         return spec.required and (value is None or (self._form.is_stale and value != spec.default))
 
     def _values(self, fields: Mapping[str, FieldSpec], attempt: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        settled = {key: float(one) for key, one in self._form.values.items() if isinstance(one, int | float)}
-        words = FieldWords(
-            self._form, {key: one for key, one in settled.items() if key.partition(".")[2] not in fields}
-        )
-        figures: list[float] = []
+        known = {key.partition(".")[2]: one for key, one in self._form.values.items() if isinstance(one, int | float)}
+        words = FieldWords(self._form, {name: float(one) for name, one in known.items() if name not in fields})
+        made, figures = dict[str, Any](), list[float]()
         for name, spec in fields.items():
-            found = self._files.value(name, spec) if self._files and attempt < 2 else None
-            value = found if found is not None else words.value(name, spec, attempt)
-            if isinstance(spec, NumberField) and found is None:
+            said = self._files.value(name, spec) if self._files and attempt < 2 else None
+            value = said if said is not None else words.value(name, spec, attempt)
+            if isinstance(spec, NumberField) and said is None:
                 if figures:
                     # Rules compare figures: the next one is far above the first, or else far below it.
                     value = in_bounds(figures[0] * 4.0 ** (len(figures) * (-1 if attempt % 2 else 1)), spec)
@@ -203,23 +190,23 @@ class _Work:
 
     def _counts(self) -> dict[str, Any]:
         """The fields that state how many children there are, as many as there will be."""
-        made: dict[str, Any] = {}
-        for name, spec in self._fields.items():
-            for component, child in self._form.children.items():
-                count = self._count(component, child)
-                if isinstance(spec, NumberField) and counts(name, component) and in_bounds(count, spec, 1) == count:
-                    made[name] = count
-        return made
+        counts = {component: self._count(component, child) for component, child in self._form.children.items()}
+        return {
+            name: count
+            for name, spec in self._fields.items()
+            for component, count in counts.items()
+            if isinstance(spec, NumberField) and states_count(name, component) and in_bounds(count, spec, 1) == count
+        }
 
     def _count(self, component: str, child: ChildForm) -> int:
         """How many children of this component there will be: a number that people hold counts most."""
         form, least = self._form, child.count.min
-        most = child.count.max if child.count.max is not None else 1_000
-        held = [form.values.get(name) for name in form.held if counts(name.partition(".")[2], component)]
+        held = [form.values.get(name) for name in form.held if states_count(name.partition(".")[2], component)]
         wanted = next((one for one in held if isinstance(one, int)), 0)
         if not wanted and self._files and any(map(is_path, child.metadata)):
             wanted = len(self._files.parts())
         existing = sum(one == component for one in form.existing.values())
+        most = child.count.max if child.count.max is not None else 1_000
         return max(existing, min(most, max(least, 0 if existing else wanted or (least + 1 if least else 0))))
 
     def _children(self) -> Iterator[WantedCall]:
@@ -239,7 +226,7 @@ class _Work:
                 yield name, part.get("path" if is_path(name) else "name") or made
 
 
-def counts(name: str, component: str) -> bool:
+def states_count(name: str, component: str) -> bool:
     """Whether a field's name says that it counts the children of this component."""
     words = name.lower().split("_")
     return f"{component}s" in words or {component, "count"} <= set(words)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drone.models.offline.look import SUBJECTS, Wish
-from drone.models.offline.search import WATCHES, FilesSurvey, SourceLine, is_test, language_of
+from drone.models.offline.search import TEST_LIBRARIES, WATCHES, FilesSurvey, SourceLine, is_test, language_of
 from mcc.rules.patterns import Pattern
 
 HONEST = (
@@ -64,15 +64,22 @@ def facts_of(known: FilesSurvey, wish: Wish) -> ReportFacts:
     if blocked:
         said = f"Nothing could be found out: {'; '.join(known.problems[:3])}"
     elif wish.kind in ("about", "find"):
-        what = wish.subject or ", ".join(f"“{term}”" for term in wish.terms)
-        said = f"These lines speak of {what}:" if findings else f"Where I looked, no line speaks of {what}."
-        if len(places := _places_of(known, wish)) > _MOST_PLACES:
-            said = f"{len(places)} lines speak of {what}; the first {_MOST_PLACES} of them:"
+        said = _told(known, wish)
     else:
         said = _counted(known)
         said += " Nothing of what I search for was found." if wish.is_review and not findings else ""
     report = "\n\n".join((f"*{HONEST}*", said, *grouped(findings)))
     return ReportFacts(f"{HONEST} {said}", report, findings, tuple(known.pages), known, blocked)
+
+
+def _told(known: FilesSurvey, wish: Wish) -> str:
+    """Whether lines were found, and how many of them are quoted."""
+    what = wish.subject or ", ".join(f"“{term}”" for term in wish.terms)
+    what = "say how tests are run" if what == "tests" else f"speak of {what}"
+    places, most = _places_of(known, wish), _ABOUT_LINES if wish.subject else _MOST_PLACES
+    lines = known.hits.get(SUBJECTS[wish.subject][1], ()) if wish.subject else places
+    quotes = f", {most} of {len(lines)} are quoted" if len(lines) > most else ""
+    return f"Lines that {what}{quotes}:" if lines else f"I found no lines that {what}."
 
 
 def _findings(known: FilesSurvey, wish: Wish) -> Iterator[QuotedFinding]:
@@ -89,6 +96,8 @@ def _findings(known: FilesSurvey, wish: Wish) -> Iterator[QuotedFinding]:
         yield from _structure(known)
     if wish.kind in ("explain", "code"):
         yield from _modules(known)
+        for line in known.imports[:_PER_WATCH]:
+            yield QuotedFinding("Imports another of these files", line.path, line.number, quoted(line.text))
     if wish.subject or wish.kind in ("explain", "code"):
         yield from _about(known, wish.subject or "tests")
     for line in _places_of(known, wish)[:_MOST_PLACES]:
@@ -167,7 +176,10 @@ def _about(known: FilesSurvey, subject: str) -> Iterator[QuotedFinding]:
     for line in sorted(lines, key=lambda line: (line.path.count("/"), "`" not in line.text)):
         if sum(one.path == line.path for one in kept) < _ABOUT_PER_FILE and len(kept) < _ABOUT_LINES:
             kept.append(line)
-            yield QuotedFinding(f"Speaks of {subject}", line.path, line.number, quoted(line.text))
+            title = "How tests are run" if subject == "tests" else f"Speaks of {subject}"
+            yield QuotedFinding(title, line.path, line.number, quoted(line.text))
+    for line in [one for one in known.hits.get(TEST_LIBRARIES, ()) if is_test(one.path)][:2]:
+        yield QuotedFinding("What a test imports", line.path, line.number, quoted(line.text))
     if subject == "tests" and known.tests:
         few = ", ".join(f"`{path}`" for path in known.tests[:3])
         count = f"{len(known.tests)} file{' is' if len(known.tests) == 1 else 's are'} named like tests"

@@ -1,6 +1,7 @@
 """What calls have shown of a workspace, and the next calls: each stage asks for what earlier results point to."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,26 +20,31 @@ _MOST_MANIFESTS = 2
 _MOST_CENTRAL = 6
 _MOST_HITS = 40
 _AROUND = 8
-_TOTAL = Pattern(r"^(?:the first [\d,]+ of )?(?:[\d,]+ director(?:y|ies), )?(?P<files>[\d,]+) files?\b")
-_FOLDED = Pattern(r"/ \([\d,]+ files?\)$")
+_TOTAL = Pattern(r"^(?:the first [\d,]+ of )?(?P<files>[\d,]+) files?\b")
 
-_LANGUAGES: Mapping[str, tuple[str, str]] = {
-    "Python": ("py", r"^if __name__ ==|^(async )?def main\("),
-    "Rust": ("rs", r"^\s*(pub )?(async )?fn main\("),
-    "Go": ("go", r"^func main\("),
-    "TypeScript": ("ts tsx mts", r"^#!.*\bnode\b|\.listen\("),
-    "JavaScript": ("js mjs cjs jsx", r"^#!.*\bnode\b|\.listen\("),
-    "Java": ("java", r"static void main\("),
-    "C": ("c h", r"^\s*(int\s+|void\s+)?main\s*\("),
-    "C++": ("cpp cc cxx hpp", r"^\s*(int\s+|void\s+)?main\s*\("),
-    "C#": ("cs", r"static .*\bMain\("),
-    "Ruby": ("rb", r"^if __FILE__ ==|^#!.*ruby"),
-    "PHP": ("php", r"^#!.*php"),
-    "Shell": ("sh bash", r"^main\(\)"),
+_SUFFIXES: Mapping[str, str] = {
+    **{"Python": "py", "Rust": "rs", "Go": "go", "TypeScript": "ts tsx mts", "JavaScript": "js mjs cjs jsx"},
+    **{"Java": "java", "C": "c h", "C++": "cpp cc cxx hpp", "C#": "cs", "Ruby": "rb", "PHP": "php", "Shell": "sh bash"},
 }
-"""By language: its suffixes, and the lines (RE2) on which its programs begin."""
+_BY_SUFFIX = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_BEGINS = (
+    r"^if __name__ ==|^(async )?def main\(|^\s*(pub )?(async )?fn main\(|^func main\(|^#!.*\b(node|php|ruby)\b"
+    r"|^main\(\)|^(int|void)\s+main\s*\(|static void main\(|static .*\bMain\(|^if __FILE__ =="
+)
+"""Lines (RE2) on which programs begin."""
 
-_BY_SUFFIX = {suffix: name for name, (suffixes, _) in _LANGUAGES.items() for suffix in suffixes.split()}
+IMPORTS = (
+    r"^\s*(from|import)\s+[.\w]+[^'\"]*$|^\s*#\s*include\s+\"|^\s*(pub )?(mod \w+;|use (crate|super|self)::)"
+    r"|(require\(|from |import |import\()\s*['\"]\.{1,2}/"
+)
+"""Lines (RE2) that import a file of the same project, if the first name after `from` or `import` is one of its own."""
+
+_MODULE = Pattern(r"^\s*(?:from|import)\s+(?P<first>\w+)[^'\"]*$")
+TEST_LIBRARIES = (
+    r"\b(import|from|use|require)\b.*\b(unittest|pytest|nose|testing|node:test|vitest|mocha|jest|junit|rspec)\b"
+)
+"""Lines (RE2) on which test files name what runs them."""
+
 BUILD_FILES = (
     *("pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
     *("setup.py", "setup.cfg", "composer.json", "Gemfile", "mix.exs", "configure.ac", "CMakeLists.txt"),
@@ -56,7 +62,9 @@ _ASIDE = Pattern(
     r"|tools?|\.[\w-]+)/|(?:^|/)(?:build\.rs|setup\.py|noxfile\.py)$"
 )
 _README = Pattern(r"(?:^|/)readme(?:\.\w+)?$", ignore_case=True)
-GUIDES = "{README*,CONTRIBUTING*,HACKING*,INSTALL*,LICEN*,Makefile,*.toml,package.json,tox.ini,setup.cfg,go.mod}"
+GUIDES = (
+    "{README*,CONTRIBUTING*,HACKING*,DEVELOP*,INSTALL*,LICEN*,Makefile,*.toml,package.json,tox.ini,setup.cfg,go.mod}"
+)
 """Where a project says how it is built, run and tested."""
 
 
@@ -124,10 +132,7 @@ class FilesSurvey:
     @cached_property
     def languages(self) -> tuple[tuple[str, int], ...]:
         """Languages with the number of listed files in each, most first."""
-        counts: dict[str, int] = {}
-        for path in self.files:
-            if language := language_of(path):
-                counts[language] = counts.get(language, 0) + 1
+        counts = Counter(language for path in self.files if (language := language_of(path)))
         return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
     @cached_property
@@ -142,12 +147,17 @@ class FilesSurvey:
     @cached_property
     def entries(self) -> list[SourceLine]:
         """The first line of each file on which a program begins."""
-        found: dict[str, SourceLine] = {}
-        for _, pattern in _LANGUAGES.values():
-            for line in self.hits.get(pattern, ()):
-                if not is_test(line.path) and not _ASIDE.search(line.path):
-                    found.setdefault(line.path, line)
-        return sorted(found.values(), key=lambda line: _depth(line.path))
+        lines = [one for one in self.hits.get(_BEGINS, ()) if not is_test(one.path) and not _ASIDE.search(one.path)]
+        firsts = {line.path: line for line in reversed(lines)}
+        return sorted(firsts.values(), key=lambda line: _depth(line.path))
+
+    @cached_property
+    def imports(self) -> list[SourceLine]:
+        """Lines that import a file of this project: the name after `import` is a module at its top or in `src/`."""
+        tops = {path.removeprefix("src/").split("/")[0].partition(".")[0] for path in self.files if language_of(path)}
+        lines = ((line, _MODULE.match(line.text[:500])) for line in self.hits.get(IMPORTS, ()))
+        kept = [line for line, module in lines if module is None or module["first"] in tops]
+        return sorted(kept, key=lambda line: bool(_ASIDE.search(line.path)))
 
     def central(self) -> list[str]:
         """A few sources to read: of each directory, the largest first, the file that speaks for it."""
@@ -164,37 +174,31 @@ def survey(conversation: RequestSoFar) -> FilesSurvey:
     """Everything that the results of reading tools show."""
     files, pages, hits = dict[str, None](), dict[str, dict[int, str]](), dict[str, tuple[SourceLine, ...]]()
     total, whole = None, False
-    for done in conversation.results("list_files", "find_files"):
+    for done in conversation.results("find_files"):
         named, counted, complete = listing(done.content)
         files.update(dict.fromkeys(named))
-        if not done.arguments.get("path") and done.arguments.get("pattern", EVERYTHING) == EVERYTHING:
-            total, whole = counted if counted is not None else total, whole or complete
+        if done.arguments.get("pattern") == EVERYTHING:
+            total, whole = counted, complete
     for done in conversation.results("search_text", "read_file"):
-        found = [
-            SourceLine(page.path.removeprefix("./"), number, text)
-            for page in passages_shown(done.name, done.arguments, done.content)
-            for number, text in enumerate(page.lines, page.first)
-        ]
+        shown = passages_shown(done.name, done.arguments, done.content)
+        places = [(page.path.removeprefix("./"), *line) for page in shown for line in enumerate(page.lines, page.first)]
         if done.name == "search_text":
-            pattern = str(done.arguments.get("pattern"))
-            hits[pattern] = tuple(dict.fromkeys((*hits.get(pattern, ()), *found)))
-        else:
-            for line in found:
-                pages.setdefault(line.path, {})[line.number] = line.text
+            pattern, lines = str(done.arguments.get("pattern")), (SourceLine(*place) for place in places)
+            hits[pattern] = tuple(dict.fromkeys((*hits.get(pattern, ()), *lines)))
+            continue
+        for path, number, text in places:
+            pages.setdefault(path, {})[number] = text
     problems = dict.fromkeys(done.content.strip() for done in conversation.done if done.is_error)
     return FilesSurvey(tuple(files), total, whole, pages, hits, tuple(problems))
 
 
 def listing(text: str) -> tuple[list[str], int | None, bool]:
-    """The files in a result of `list_files` or `find_files`, how many there are, and whether all are shown."""
+    """The files in a result of `find_files`, how many there are, and whether all are shown."""
     first, *lines = text.split("\n")
     counted = _TOTAL.match(first)
-    if counted is None:
-        lines = [first, *lines]
-    folded = any(line.startswith("[") or _FOLDED.search(line) for line in lines)
-    named = [json_text(line) for line in lines if line and line[0] not in "[…" and not line.endswith("/")]
-    kept = [path for path in named if not _FOLDED.search(path)]
-    return kept, int(counted["files"].replace(",", "")) if counted else None, not folded and counted is not None
+    named = [json_text(line) for line in lines if line and line[0] not in "[…"]
+    total = int(counted["files"].replace(",", "")) if counted else None
+    return named, total, total is not None and not any(line.startswith("[") for line in lines)
 
 
 def next_step(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> NextStep | None:
@@ -213,8 +217,6 @@ def next_step(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Nex
 
 def _look_around(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
     yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
-    if "find_files" not in conversation.tools:
-        yield conversation.call("list_files", depth=4, limit=_MOST_LISTED)
 
 
 def _orient(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
@@ -224,16 +226,17 @@ def _orient(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Itera
 
 
 def _search(conversation: RequestSoFar, known: FilesSurvey, wish: Wish) -> Iterator[WantedCall | None]:
-    languages = [name for name, _ in known.languages[:3]]
     code = glob_of(name for name, _ in known.languages)
-    if wish.kind in ("explain", "parts"):
-        for name in languages:
-            pattern = _LANGUAGES[name][1]
-            yield conversation.call("search_text", pattern=pattern, glob=glob_of([name]), limit=10 * _MOST_HITS)
+    if wish.kind in ("explain", "parts") and code:
+        yield conversation.call("search_text", pattern=_BEGINS, glob=code, limit=10 * _MOST_HITS)
+    if wish.kind in ("explain", "code") and code:
+        yield conversation.call("search_text", pattern=IMPORTS, glob=code, limit=10 * _MOST_HITS)
+    if wish.subject == "tests" and code:
+        yield conversation.call("search_text", pattern=TEST_LIBRARIES, glob=code, limit=_MOST_HITS)
     if wish.kind in ("explain", "code") or wish.subject:
         pattern = SUBJECTS[wish.subject or "tests"][1]
         yield conversation.call("search_text", pattern=pattern, glob=GUIDES, case_sensitive=False, limit=_MOST_HITS)
-    for watch in WATCHES.get(wish.kind, ()) if languages else ():
+    for watch in WATCHES.get(wish.kind, ()) if code else ():
         yield conversation.call("search_text", pattern=watch.pattern, glob=code, limit=_MOST_HITS)
     for term in wish.terms:
         # Prose sorts first by its path, and would leave no room for the code.
@@ -280,7 +283,7 @@ def is_test(path: str) -> bool:
 
 def glob_of(languages: Iterable[str]) -> str | None:
     """A glob for files in these languages; None without any."""
-    suffixes = [suffix for name in languages for suffix in _LANGUAGES[name][0].split()]
+    suffixes = [suffix for name in languages for suffix in _SUFFIXES[name].split()]
     return f"*.{{{','.join(suffixes)}}}" if len(suffixes) > 1 else f"*.{suffixes[0]}" if suffixes else None
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from mcc.cli.agent_files import checked, offers_here
 from mcc.cli.main import app
+from mcc.contracts.answers import Offer
 from tests.mcc.cli.in_process import CliRunner
 
 
@@ -33,13 +35,39 @@ def test_the_shipped_agents_have_nothing_wrong_with_them() -> None:
 
 
 def test_an_error_has_file_line_and_suggestion_and_exit_code_1(tmp_path: Path) -> None:
-    path = write(tmp_path / "prompts" / "subagent" / "odd" / "system.md", "odd", "tools: [workspce_read]")
+    path = write(tmp_path / "prompts" / "subagent" / "odd" / "system.md", "odd", "result: reprt")
     done = check(tmp_path / "prompts")
     assert done.exit_code == 1
-    assert f"error: {path}, line 3: there is no tool or group 'workspce_read'; did you mean 'workspace_read'?" in (
-        done.stdout
-    )
+    assert f"error: {path}, line 3: result 'reprt' is not shipped; did you mean 'report'?" in done.stdout
     assert "1 agent file: 1 error, 0 warnings\n" in done.stdout
+
+
+OWN = Offer(name="count_words", group="workspace_read", drones=("d1",))
+SERVERS = Offer(name="weather__forecast", group="mcp", server="weather", drones=("d1",))
+
+
+def test_without_a_service_a_tool_that_is_not_shipped_is_a_warning_and_the_agent_is_checked(tmp_path: Path) -> None:
+    lines = ("tools: [count_words, weather__*, read_fle]", "limits: {rounds: 0}")
+    done = check(write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", *lines))
+    for name in ("count_words'", "weather__*'", "read_fle'; did you mean 'read_file'?"):
+        assert f"line 3: no drone was asked whether it has the tool '{name}\n" in done.stdout
+    assert "1 error, 3 warnings" in done.stdout and "limits.rounds" in done.stdout and done.exit_code == 1
+
+
+def test_drones_that_were_asked_decide_what_tools_there_are(tmp_path: Path) -> None:
+    path = write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", "tools: [count_words, weather__*, read_file, mcp]")
+    known = checked(path, None, tools=[OWN, SERVERS])
+    assert (known.errors, known.warnings) == ((), ()) and len(known.agents) == 1
+    others = checked(path, None, tools=[SERVERS])
+    assert [(one.tool, one.line) for one in others.errors] == [("count_words", 3)] and not others.agents
+    away = checked(path, None, tools=[OWN])
+    assert not away.errors and [one.sentence for one in away.warnings] == ["no live drone has the tool 'weather__*'"]
+
+
+def test_an_agent_of_the_workspace_is_offered_with_the_tools_of_the_drones(tmp_path: Path) -> None:
+    write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", "tools: [count_words, weather__*, read_file]")
+    [odd] = offers_here(None, [OWN, SERVERS])
+    assert odd.agent is not None and set(odd.agent.tools or ()) == {"count_words", "weather__forecast", "read_file"}
 
 
 def test_machines_get_the_same_as_json(tmp_path: Path) -> None:

@@ -309,6 +309,7 @@ class Worker:
                 queues=("default",),
                 slots=1,
                 agents=(Capability(name="master", description="does it"),),
+                tools=(Capability(name="count_words", group="workspace_read"),),
                 models=(Capability(name="offline"), Capability(name="fast", problem="it needs a key")),
                 workspace_roots=(str(root),),
             ),
@@ -783,6 +784,11 @@ def test_agents_of_the_workspace_are_listed_and_shown_where_it_lies(service: Ser
     shown = here("show", "clerk")
     assert "You are a clerk." in shown and re.search(r"origin +workspace", shown)
     assert "clerk" not in here("list", at=tmp_path.parent)
+
+    (agents / "clerk.md").write_text(text.replace("read_file", "count_words"))
+    assert "count_words" in here("show", "clerk") and "all is well" in here("check", ".mcc/agents/clerk.md")
+    (agents / "clerk.md").write_text(text.replace("read_file", "count_sheep"))
+    assert "there is no tool or group 'count_sheep'" in here("check", ".mcc/agents/clerk.md")
 
 
 def test_a_problem_with_a_model_is_shown(service: Service) -> None:

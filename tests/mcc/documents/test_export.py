@@ -209,6 +209,12 @@ def test_a_text_of_a_megabyte_is_whole_in_every_format(format: Format) -> None:
     assert len(found) < 3_000_000
 
 
+def test_facts_are_items_of_a_list_in_markdown_and_prose_is_a_paragraph() -> None:
+    prose = "Light makes leaves green, and a leaf that is kept from it turns yellow within a week or two."
+    page = written(course("Light", prose), "md")
+    assert "\n- **topic**: Light\n" in page and f"\n\n**text**: {prose}\n\n" in page
+
+
 def test_a_conflict_is_shown_with_what_it_is_about() -> None:
     made = course("Light")
     lesson = made.node("/lesson-1")

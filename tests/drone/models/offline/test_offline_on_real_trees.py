@@ -53,14 +53,7 @@ def findings_of(result: ForkResult) -> list[dict[str, Any]]:
     [
         (
             GO,
-            [
-                "module example.org/zed",
-                "4 files",
-                "3 Go",
-                "`cmd/zed/main.go:4`",
-                "Command zed counts zebras",
-                "`Gather`",
-            ],
+            ["module example.org/zed", "4 files", "3 Go", "`cmd/zed/main.go:4`", "Command zed counts", "`Gather`"],
         ),
         (NODE, ["quibble", "4 files", "2 JavaScript", "`bin/quib.js:1`", "argues about words", "`src/index.js:2`"]),
         (SMALL, ["3 files", "2 Python", "Sums adds figures.", "`add`", "python3 -m unittest"]),
@@ -78,7 +71,43 @@ async def test_the_answer_quotes_what_is_in_the_tree(
 async def test_a_question_about_tests_is_answered_from_the_files_and_with_nothing_else(tmp_path: Path) -> None:
     answer = (await asked(tmp_path, SMALL, "How are its tests run?")).text
     assert "`README.md:5`: “Run its tests with `python3 -m unittest`.”" in answer
-    assert "pytest" not in answer and "Sums adds" not in answer and len(answer.splitlines()) < 12
+    assert "`test_calc.py:1`: “import unittest”" in answer
+    assert "pytest" not in answer and "Sums adds" not in answer and len(answer.splitlines()) < 15
+
+
+SAID = {
+    "Makefile": ("all:\n\techo\ntest:\n\tprove\n", "test:"),
+    "package.json": ('{"scripts": {\n"test": "node check.js"\n}}\n', '“"test": "node check.js"”'),
+    "CONTRIBUTING.md": ("Then:\n\n    cargo test --all\n", "cargo test --all"),
+    "tox.ini": ("[testenv]\ncommands = pytest {posargs}\n", "commands = pytest"),
+    "docs.md": ("make test\n", ""),
+    "pyproject.toml": ('[x]\ntest = ["pytest>=9"]\n', ""),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+async def test_how_tests_are_run_is_said_in_the_words_of_the_repository_or_not_at_all(
+    tmp_path: Path, name: str
+) -> None:
+    text, quote = SAID[name]
+    answer = (await asked(tmp_path, {name: text, "test_it.py": "import pytest\n"}, "How are its tests run?")).text
+    assert quote in answer and "`test_it.py:1`: “import pytest”" in answer
+    assert ("I found no lines that say how tests are run." in answer) == (not quote)
+
+
+async def test_imports_among_the_files_are_found_and_those_of_others_are_not(tmp_path: Path) -> None:
+    files = {
+        **SMALL,
+        "web/a.js": "import fs from 'fs'\nimport b from './b.js'\n",
+        "web/b.js": "export default 1\n",
+        "src/sums/one.py": "import os\nimport sums.two\n",
+        "src/sums/two.py": "from collections import abc\n",
+        "src/sums/os.py": "X = 1\n",
+    }
+    answer = (await asked(tmp_path, files, "Explain this repository")).text
+    block = answer.partition("**Imports another of these files**")[2].partition("**")[0]
+    named = ("`test_calc.py:3`: “import calc”", "`web/a.js:2`", "`src/sums/one.py:2`: “import sums.two”")
+    assert all(one in block for one in named) and block.count("\n- ") == len(named), answer
 
 
 @pytest.mark.parametrize("agent", ["scout", "review", "security_analyst"])
@@ -125,11 +154,6 @@ async def test_an_empty_tree_is_reported_as_empty(tmp_path: Path) -> None:
 async def test_a_file_that_is_not_there_is_not_done(tmp_path: Path) -> None:
     result = await asked(tmp_path, SMALL, "read nothing.py")
     assert result.text.startswith("This was not done.") and "nothing.py does not exist" in result.text
-
-
-async def test_the_same_tree_has_the_same_answer_and_another_one_another(tmp_path: Path) -> None:
-    first, again = [(await asked(tmp_path / "a", GO, "Explain this repository")).text for _ in range(2)]
-    assert first == again != (await asked(tmp_path / "b", NODE, "Explain this repository")).text
 
 
 async def test_files_made_to_hold_up_a_reader_do_not(tmp_path: Path) -> None:

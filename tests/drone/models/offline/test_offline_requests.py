@@ -1,17 +1,19 @@
-"""What requests ask for, in the words of people: what is fulfilled, and what is refused openly."""
+"""What requests ask for, in the words of people: what is fulfilled, what is refused openly, and how replies arrive."""
 
 import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.model import NOT_DONE
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import NOT_DONE, Ask, Model
 from drone.agent.ports.report import Cause, outcome_of
 from drone.models.offline import OfflineModel
 from drone.models.offline.look import Wish, wish_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
-from tests.drone.models.offline.playing import READING, SUBAGENT, one
+from tests.drone.models.conftest import RecordingListener
+from tests.drone.models.offline.playing import ALL, READING, one
 
 
 @pytest.mark.parametrize(
@@ -20,68 +22,52 @@ from tests.drone.models.offline.playing import READING, SUBAGENT, one
         "What is 2+2?",
         "Write a function that explains this repository",
         "Translate README.md",
-        "Summarize README.md",
         "Explain `parse_args`",
         "Explain quantum physics",
         "Explain this repository and fix its bugs",
         "Explain the code. Then write it anew.",
         "Run the tests",
+        "And now run the tests",
         "Please add type hints to the whole code base",
         "Why is the sky blue?",
         "How does the parser cope?",
         "Look at src/main.rs and tell me whether it is correct",
-        "Make the program faster",
         "Which parts have no tests?",
-        "Should this project be written in Rust?",
+        "find *.toml",
     ],
 )
 async def test_a_request_that_no_rule_fits_is_refused_without_any_call(request_: str) -> None:
-    for tools in ((), READING, (*READING, SUBAGENT)):
+    for tools in ((), READING, ALL):
         reply = await one(request_, tools)
         assert reply.text.startswith("This was not done.") and request_ in reply.text
         assert (reply.finish_reason, reply.tool_calls) == (NOT_DONE, ())
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Explain this repository",
-        "explain the code base to JavaScript people",
-        "Describe the project for a newcomer.",
-        "What is this?",
-        "What does this program do?",
-        "Give me an overview of the architecture",
-        "How is this library organised?",
-        "Walk me through the source code",
-        "Could you explain this repository?",
-        "How many files are there in this repository?",
-    ],
-)
-def test_a_request_for_an_overview_gets_one(request_: str) -> None:
-    assert wish_of(request_) == Wish("explain")
+    assert "offline model" in reply.text and "ANTHROPIC_API_KEY" in reply.text and "mcc.toml" in reply.text
 
 
 @pytest.mark.parametrize(
     ("request_", "wish"),
     [
+        ("Explain this repository", Wish("explain")),
+        ("explain the code base to JavaScript people", Wish("explain")),
+        ("What does this program do?", Wish("explain")),
+        ("How is this library organised?", Wish("explain")),
+        ("Could you explain this repository?", Wish("explain")),
+        ("How many files are there in this repository?", Wish("explain")),
         ("How are its tests run?", Wish("about", subject="tests")),
+        ("And its tests?", Wish("about", subject="tests")),
+        ("Tell me how it is tested.", Wish("about", subject="tests")),
         ("How do I build this project?", Wish("about", subject="building")),
         ("What are the entry points?", Wish("about", subject="starting")),
-        ("Where is `hum_loudly` defined?", Wish("find", ("hum_loudly",))),
+        ("So where is `hum_loudly` defined?", Wish("find", ("hum_loudly",))),
         ("Which files mention the parser?", Wish("find", ("parser",))),
         ("Who calls frob_it()?", Wish("find", ("frob_it",))),
+        ("search for zanthe", Wish("find", ("zanthe",))),
         ("Review this code", Wish("review")),
         ("Is the security of this code good?", Wish("security")),
         ("Hello there!", Wish("greeting")),
         ("list the files", Wish("call", call=("list_files", {}))),
         ("Please show me the files in glimmer", Wish("call", call=("list_files", {"path": "glimmer"}))),
-        ("read README.md", Wish("call", call=("read_file", {"path": "README.md"}))),
         ("Show me the file `glimmer/zanthe.py`.", Wish("call", call=("read_file", {"path": "glimmer/zanthe.py"}))),
-        ("find *.toml", Wish("call", call=("find_files", {"pattern": "**/*.toml"}))),
-        (
-            "search for zanthe",
-            Wish("call", call=("search_text", {"pattern": "zanthe", "literal": True, "case_sensitive": False})),
-        ),
     ],
 )
 def test_a_question_is_read_for_what_it_is_about(request_: str, wish: Wish) -> None:
@@ -104,3 +90,28 @@ async def test_an_order_that_was_not_done_has_failed_for_that_reason(gate: Repor
     outcome = outcome_of(report)
     assert (outcome.status, outcome.reason) == (OrderStatus.FAILED, FailureReason.NOT_DONE)
     assert (outcome.answer or "").startswith("This was not done.") and "cannot do this" in (outcome.detail or "")
+
+
+async def test_it_is_a_model_called_offline_that_says_what_it_replies_and_costs_nothing() -> None:
+    model: Model = OfflineModel()
+    listener = RecordingListener()
+    reply = await model.ask(Ask("", [UserMessage("Explain this repository")], ALL), listener)
+    assert listener.deltas == [("thinking.delta", reply.thinking), ("model.delta", reply.text)]
+    assert model.name == reply.model == "offline"
+    assert (reply.usage.model_calls, reply.usage.total_tokens, reply.usage.cost_usd) == (1, 0, 0.0)
+
+
+async def test_a_reply_beyond_its_limit_is_cut_there_and_starts_nothing() -> None:
+    kept, cut = [await one("Explain this repository", ALL, max_output_tokens=most) for most in (None, 10)]
+    assert (kept.finish_reason, len(kept.tool_calls)) == ("tool_calls", 1)
+    assert (cut.finish_reason, cut.tool_calls, cut.text) == ("length", (), kept.text[:40])
+
+
+@pytest.mark.parametrize("prompt", ["", "\x00\ud800", "`" * 5_000, "\n" * 100_000, "explain " * 20_000, "(" * 50_000])
+async def test_any_prompt_has_an_answer(prompt: str) -> None:
+    assert (await one(prompt)).text and (await one(prompt, ALL)).text
+
+
+async def test_a_greeting_starts_no_exploration() -> None:
+    reply = await one("Hello there!", ALL)
+    assert not reply.tool_calls and "offline model" in reply.text
