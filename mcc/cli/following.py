@@ -22,7 +22,7 @@ def follow(
     Raises `ClientError`. Lets KeyboardInterrupt pass; the last picture then stays.
     """
     with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
-        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_all):
+        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_deltas):
             onto.show(item)
             if prompt is not None:
                 prompt.see(item, onto.aside)

@@ -66,7 +66,7 @@ def list_orders(
     page = query.reader.orders.list(status=status, session_id=session_id, label=label, limit=limit, cursor=cursor)
     if query.printed(page):
         return
-    print_table(LISTED, map(_row, page.items), empty="No order.")
+    print_orders(page.items)
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
 
@@ -78,6 +78,24 @@ GENERATOR = "generator"
 """Shown as the agent of an order that generates a document."""
 
 LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
+WAITS = "WAITS FOR"
+WAITS_CHARACTERS = 100
+
+
+def print_orders(orders: "Sequence[WorkOrder]") -> None:
+    """A table of orders; where one of them waits, with a column that says what for."""
+    from mcc.view.output import brief
+
+    rows = [_row(order) for order in orders]
+    if not any(order.waits_for for order in orders):
+        print_table(LISTED, rows, empty="No order.")
+        return
+    waits = [brief(order.waits_for.message, WAITS_CHARACTERS) if order.waits_for else "" for order in orders]
+    print_table(
+        (*LISTED[:-1], WAITS, LISTED[-1]),
+        [(*row[:-1], wait, row[-1]) for row, wait in zip(rows, waits, strict=True)],
+        empty="",
+    )
 
 
 def _row(order: "WorkOrder") -> Sequence[str]:

@@ -97,7 +97,7 @@ def heading(story: Story, at: datetime) -> Text:
     heading.append(f"order {short_id(story.fold.order_id)} ", "bold")
     if story.fold.finished is None:
         paused = story.fold.paused and not story.waiting
-        heading.append(one_line(f"paused, {story.headline}" if paused else story.headline, 100))
+        heading.append(one_line(f"paused, {story.standing}" if paused else story.standing, 100))
     else:
         reason = f" ({story.fold.finished.reason})" if story.fold.finished.reason else ""
         style = "bold green" if story.fold.finished.status is OrderStatus.SUCCEEDED else "bold red"

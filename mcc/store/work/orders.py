@@ -16,6 +16,7 @@ from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WorkO
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.contracts.waits import WaitsFor
 from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
 from mcc.store.database.clock import Clock
@@ -35,7 +36,8 @@ from mcc.store.rows.forking import DerivedOrder, fork_of, retry_of, unfinished_s
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import BatchOrder, Page, Placed
-from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order, work_orders
+from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order
+from mcc.store.rows.waiting import waits_of, work_orders
 from mcc.store.work.document_orders import ordered_document
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.endings import record_of
@@ -348,6 +350,10 @@ class OrderStore:
             return Page(items, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(page)
+
+    def waits(self, order_ids: Sequence[str]) -> Mapping[str, WaitsFor | None]:
+        """What each of these orders waits for; None for those that go on or have ended."""
+        return self._database.read(lambda connection: waits_of(connection, order_ids, self._database.time))
 
     def counts(self) -> Mapping[OrderStatus, int]:
         """Numbers of orders by status; a status without orders may be missing."""
