@@ -38,6 +38,8 @@ class OrderReader(Protocol):
 
     def record(self, order_id: str) -> "ChatRecord": ...
 
+    def artifact(self, order_id: str, artifact_id: str) -> str: ...
+
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]": ...
 
 
@@ -167,6 +169,15 @@ class ArchivedOrders:
         if (chat_record := fold.record()) is None:
             raise NotFound(404, "This order has no record: none of its agents has started.")
         return chat_record
+
+    def artifact(self, order_id: str, artifact_id: str) -> str:
+        """A kept text by its digest, which an order's changes name."""
+        from mcc.client.errors import NotFound
+
+        try:
+            return self._store.texts.kept(artifact_id)
+        except KeyError:
+            raise NotFound(404, f"The text {artifact_id} of order {order_id} is not kept any more.") from None
 
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]":
         """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and

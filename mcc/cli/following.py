@@ -43,8 +43,16 @@ def _generates(reader: "ArchiveReader", order_id: str) -> bool:
 
 
 def conclude(order: "WorkOrder", shown: Shown) -> int:
-    """Print how `order` ended: its answer to stdout, why it failed to stderr. Answers the exit code."""
-    return DONE if screens.conclude(order, shown, "mcc") else FAILED
+    """Print how `order` ended: its answer to stdout, why it failed and what it changed to stderr. Answers the exit
+    code."""
+    from mcc.view.lines import change_rows
+    from mcc.view.output import short_id
+
+    code = DONE if screens.conclude(order, shown, "mcc") else FAILED
+    if shown is Shown.ALL:
+        for name, text in change_rows(order.changes, short_id(order.id)):
+            say(f"{name:<9}  {text}")
+    return code
 
 
 def say_detached(order_id: str) -> int:

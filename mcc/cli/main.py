@@ -24,9 +24,10 @@ from mcc.cli import (
     sessions,
     tools,
     up,
+    work_done,
 )
 from mcc.cli.placing import JsonLinesCommand
-from mcc.cli.server import service_command
+from mcc.cli.server import reading_command, service_command
 from mcc.view.output import write_anything
 
 COMPLETE = "_MCC_COMPLETE"
@@ -85,6 +86,8 @@ app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders", epilog="Example: mcc orders list --status waiting")
 for command in (derived.retry, derived.fork, derived.rollback, derived.revert):
     service_command(orders.app)(command)
+reading_command(orders.app)(work_done.diff)
+reading_command(orders.app)(work_done.log)
 service_command(app, "inbox")(inbox.inbox)
 service_command(orders.app, "approve")(inbox.approve)
 service_command(orders.app, "deny")(inbox.deny)

@@ -97,11 +97,21 @@ class WatchedOrder:
 
     journal: SharedJournal
     viewers: set[Viewer] = field(default_factory=set)
+    _waits: str | None = None
     _fetching: "asyncio.Task[None] | None" = None
 
     def wake(self) -> None:
         for viewer in self.viewers:
             viewer.wake()
+
+    def tell(self, waits: WaitsFor | None) -> None:
+        """Tell the viewers what the order waits for, once two looks have found the same: of an order that is claimed at
+        once there is nothing to tell."""
+        kind = None if waits is None else waits.kind
+        if kind is None or kind == self._waits:
+            for viewer in self.viewers:
+                viewer.tell(self.journal.reached, waits)
+        self._waits = kind
 
     def retry_behind(self) -> None:
         """Wake viewers that are behind, unless a fetch is running, which wakes them at its end."""
@@ -326,7 +336,6 @@ class Feed:
                 ends = await self._read_ends(wanted)
                 self._compare(ends)
                 if everything:
-                    # Not as soon as a viewer comes: an order that is claimed at once waits for nothing worth telling.
                     await self._tell_waits([order_id for order_id, end in ends.items() if end.status not in FINAL])
 
     async def _read_ends(self, order_ids: Iterable[str]) -> Mapping[str, Reached]:
@@ -345,8 +354,7 @@ class Feed:
             return
         for order_id in order_ids:
             if (watched := self._watched.get(order_id)) is not None:
-                for viewer in watched.viewers:
-                    viewer.tell(watched.journal.reached, waits.get(order_id))
+                watched.tell(waits.get(order_id))
 
     def _compare(self, reached: Mapping[str, Reached]) -> None:
         for order_id, end in reached.items():

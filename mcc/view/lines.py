@@ -37,7 +37,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
-from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
+from mcc.contracts.record import ChatRecord, GateStep, NoteStep, RecordStatus, SteerStep, VerifyStep
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
 from mcc.contracts.waiting import retry_in_brief, retry_in_words, wish_in_words
@@ -246,7 +246,7 @@ def _failure(content: str) -> str:
     return summary if isinstance(summary, str) and summary else content
 
 
-def gate_in_brief(checked: GateChecked) -> str:
+def gate_in_brief(checked: GateChecked | GateStep) -> str:
     """The outcome of a gate check, as words to follow the agent's name."""
     errors, warnings = "; ".join(checked.errors), "".join(f"; {one}" for one in checked.warnings)
     if checked.check_only:
@@ -256,13 +256,14 @@ def gate_in_brief(checked: GateChecked) -> str:
     return f"its result was sent back (attempt {checked.attempt}): {errors}{warnings}"
 
 
-def verdict_in_brief(verdict: VerifyChecked) -> str:
+def verdict_in_brief(verdict: VerifyChecked | VerifyStep) -> str:
     """A verifier's verdict, as words to follow the agent's name."""
     if verdict.passed is None:
         return f"not verified: {verdict.error}"
     if verdict.passed:
         return f"verified by {verdict.verifier}"
-    what = "sent back" if verdict.message else "not accepted"
+    sent_back = verdict.sent_back if isinstance(verdict, VerifyStep) else bool(verdict.message)
+    what = "sent back" if sent_back else "not accepted"
     return f"{what} by the verifier {verdict.verifier}: {'; '.join(verdict.points)}"
 
 
@@ -277,7 +278,7 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
     return brief(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
 
 
-def control_in_brief(applied: ControlApplied) -> str:
+def control_in_brief(applied: ControlApplied | SteerStep) -> str:
     """An applied control, as words to follow the agent's name."""
     parts = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
     if applied.control == "steer" and applied.message is not None:
@@ -348,7 +349,8 @@ def clock(at: datetime) -> str:
 def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]:
     """What an order changed in its workspace, as (name, text) rows; none for None.
 
-    The rows: files with line counts, commits, worktrees that were not merged, and the command that reverts it all.
+    The rows: files with line counts, commits, worktrees that were not merged, and the commands that show and revert
+    all of it.
     """
     if changes is None:
         return []
@@ -362,4 +364,5 @@ def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]
         for tree in changes.worktrees
         if tree.state in ("conflict", "kept", "lost")
     ]
+    rows += [("see it", f"mcc orders diff {order_id}")] if changes.diff is not None else []
     return [*rows, ("take back", f"mcc orders revert {order_id}")] if changes.checkpoints else rows

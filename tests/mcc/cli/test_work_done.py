@@ -1,0 +1,112 @@
+"""`mcc orders diff` and `log`, and what a followed order ends with."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from mcc.cli.main import app
+from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken
+from mcc.contracts.journal import ToolFinished, ToolStarted
+from mcc.contracts.order import NewOrder
+from mcc.store.store import Store
+from mcc.testing import temporary_store
+from mcc.testing.hand_drone import HandDrone, HeldOrder
+from mcc.testing.served import TOKEN, Served
+from tests.mcc.cli.in_process import CliRunner
+
+DIFF = (
+    "--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-a - b\n+a + b\n--- /dev/null\n+++ b/n.md\n@@ -0,0 +1 @@\n+x\x1b[2J\n"
+)
+FILES = (
+    ChangedFile(path="calc.py", change="modified", added=1, removed=1),
+    ChangedFile(path="n.md", change="added", added=1),
+)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = temporary_store()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def served(store: Store, tmp_path: Path) -> Iterator[Served]:
+    with Served(store, tmp_path) as service:
+        yield service
+
+
+def held(store: Store) -> HeldOrder:
+    order = store.orders.place(NewOrder(prompt="Fix it"), principal="test").order
+    claimed = HandDrone(store).claim(order.id)
+    claimed.start()
+    return claimed
+
+
+def changed(store: Store) -> str:
+    """An order that has ended and changed two files."""
+    order = held(store)
+    diff = store.texts.keep(DIFF, owner=order.id)
+    taken = (CheckpointTaken(after=3, id="c"),)
+    order.finish(changes=Changes(workspace="/w", files=FILES, diff=diff, checkpoints=taken))
+    return order.id
+
+
+def run(service: Served, *arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["orders", *arguments], env={"MCC_URL": service.url, "MCC_TOKEN": TOKEN})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_diff_is_whole_or_of_a_path_and_hides_nothing(served: Served, store: Store) -> None:
+    order_id = changed(store)
+    whole = run(served, "diff", order_id[-12:]).stdout
+    assert whole == DIFF.replace("\x1b", "⟦U+001B⟧")
+    assert run(served, "diff", order_id, "calc.py").stdout == whole.split("--- /dev/null")[0]
+    assert run(served, "diff", order_id, "--stat").stdout.splitlines() == [
+        "+1 −1  modified  calc.py",
+        "+1 −0  added     n.md",
+        "2 files, +2 −1 lines",
+    ]
+    told = json.loads(run(served, "diff", order_id, "n.md", "--json").stdout)
+    assert [file["path"] for file in told["files"]] == ["n.md"] and told["diff"].startswith("--- /dev/null")
+    assert "changed nothing at other" in run(served, "diff", order_id, "other", code=2).stderr
+
+
+def test_an_order_without_changes_says_so_and_one_under_way_that_they_come(served: Served, store: Store) -> None:
+    running = held(store)
+    assert "told at its end" in run(served, "diff", running.id).stderr
+    running.finish()
+    assert "changed nothing" in run(served, "diff", running.id).stderr
+    assert json.loads(run(served, "diff", running.id, "--json").stdout) == {"files": [], "diff": ""}
+
+
+def test_an_order_that_is_followed_ends_with_what_it_changed_and_how_to_take_it_back(
+    served: Served, store: Store
+) -> None:
+    order_id = changed(store)
+    *_, files, see, back = run(served, "watch", order_id).stderr.splitlines()
+    assert files.split(maxsplit=1) == ["changed", "+2 −1 lines: calc.py, n.md"]
+    assert see.endswith(f"mcc orders diff {order_id[-12:]}") and back.endswith(f"mcc orders revert {order_id[-12:]}")
+    assert "calc.py" not in run(served, "watch", order_id, "--quiet").output
+    json_lines = run(served, "watch", order_id, "--json")
+    assert not json_lines.stderr and all(json.loads(line) for line in json_lines.stdout.splitlines())
+
+
+def test_the_log_tells_calls_with_arguments_and_why_they_failed(served: Served, store: Store) -> None:
+    order = held(store)
+    for number, is_error in enumerate((False, True)):
+        name = {"call_id": str(number), "name": "read_file"}
+        order.write(ToolStarted(**name, round=1, index=number, arguments={"path": f"f{number}"}, idempotent=True))
+        order.write(ToolFinished(**name, content="there is none" if is_error else "text", is_error=is_error))
+    lines = run(served, "log", order.id).stdout
+    assert "path: f0" in lines and "│ text" in lines and "read_file failed" in lines and "│ there is none" in lines
+    failed = run(served, "log", order.id, "--failed").stdout
+    assert "f0" not in failed and "path: f1" in failed and "│ there is none" in failed
+    steps = [json.loads(line) for line in run(served, "log", order.id, "--failed", "--json").stdout.splitlines()]
+    assert [(one["agent"], one["step"]["content"]) for one in steps] == [("master", "there is none")]
+    assert run(served, "log", order.id, "--record", "master").stdout == lines
+    assert "there is: master" in run(served, "log", order.id, "--record", "nobody", code=2).stderr
