@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from mcc.cli.command import FAILED, USAGE, fail
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from mcc.contracts.answers import Listing
     from mcc.contracts.documents import DocumentDiff, DocumentSummary, DocumentView, HistoryItem
     from mcc.contracts.entry import Entry
@@ -31,6 +33,9 @@ class OrderReader(Protocol):
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
@@ -137,6 +142,9 @@ class ArchivedOrders:
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
@@ -150,6 +158,9 @@ class ArchivedOrders:
             status=None if status is None else OrderStatus(status),
             session_id=session_id,
             label=label,
+            agent=agent,
+            workspace=workspace,
+            since=since,
             part=part,
             cursor=cursor,
             limit=limit,

@@ -1,8 +1,10 @@
 """`mcc orders diff` and `log`, and what a followed order ends with."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -11,6 +13,7 @@ from mcc.cli.main import app
 from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.contracts.order import NewOrder
+from mcc.contracts.status import OrderStatus
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -110,3 +113,39 @@ def test_the_log_tells_calls_with_arguments_and_why_they_failed(served: Served, 
     assert [(one["agent"], one["step"]["content"]) for one in steps] == [("master", "there is none")]
     assert run(served, "log", order.id, "--record", "master").stdout == lines
     assert "there is: master" in run(served, "log", order.id, "--record", "nobody", code=2).stderr
+
+
+def placed(store: Store, prompt: str, **fields: Any) -> str:
+    return store.orders.place(NewOrder(prompt=prompt, **fields), principal="test").order.id
+
+
+def test_orders_are_cancelled_by_what_they_have_in_common(served: Served, store: Store, tmp_path: Path) -> None:
+    nightly = [placed(store, "x", labels=("nightly",)) for _ in range(2)]
+    here, scout, rest = (
+        placed(store, "y", workspace=str(tmp_path)),
+        placed(store, "z", agent="scout"),
+        placed(store, "r"),
+    )
+    assert run(served, "cancel", "--label", "nightly").stdout == "2 orders told to end; 2 of them have ended\n"
+    told = run(served, "cancel", "--workspace", str(tmp_path), "--reason", "full", "--json").stdout
+    assert json.loads(told) == {"requested": 1, "ended": 1, "next_cursor": None}
+    assert store.orders.get(here).detail == "full"
+    run(served, "cancel", "--agent", "scout", "--since", "1h", "--status", "queued")
+    cancelled = {one.id for one in store.orders.list(status=OrderStatus.CANCELLED).items}
+    assert cancelled == {*nightly, here, scout}
+    assert "1 order told" in run(served, "cancel", "--all").stdout and store.orders.get(rest).status == "cancelled"
+
+
+def test_a_cancel_names_one_order_or_says_which(served: Served, store: Store) -> None:
+    order_id = placed(store, "x")
+    for arguments in ((), ("--reason", "x"), (order_id, "--all"), (order_id, "--label", "a"), ("--since", "whenever")):
+        run(served, "cancel", *arguments, code=2)
+    assert store.orders.get(order_id).status == "queued"
+
+
+def test_lists_are_filtered_alike_and_say_what_orders_wait_for(served: Served, store: Store, tmp_path: Path) -> None:
+    here, scout = placed(store, "here", workspace=str(tmp_path)), placed(store, "there", agent="scout")
+    assert all(scout in run(served, "list", *one).stdout for one in (("--agent", "scout"), ("--since", "1h"), ()))
+    listed = run(served, "list", "--workspace", str(tmp_path)).stdout
+    assert here in listed and scout not in listed and "no drone takes orders of the queue default" in listed
+    assert re.search("detail +no drone takes orders of the queue default", run(served, "show", here).stdout)

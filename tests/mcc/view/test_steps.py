@@ -49,7 +49,7 @@ def log(agent: str | None = None, *, failed: bool = False) -> list[str]:
 def test_every_step_of_every_agent_is_told_in_the_order_in_which_they_ended() -> None:
     heads = [line.split()[0] for line in log() if line[:5].strip().isdecimal()]
     assert heads == [str(taken.step.seq) for taken in steps_of(tree())]
-    assert len(heads) == len(tree().steps) + len(tree().subagent_history[0].steps) == 11
+    assert len(heads) == len(tree().steps) + len(tree().subagent_history[0].steps) == 10
     assert heads == sorted(heads, key=int)
 
 
