@@ -9,6 +9,7 @@ from mcc.cli import (
     agents,
     backups,
     blueprints,
+    chat,
     config,
     derived,
     doctor,
@@ -82,6 +83,7 @@ app.command("down")(family.down)
 app.command("logs")(family.logs)
 app.command("serve")(up.serve)
 app.command("run", cls=JsonLinesCommand)(run.run)
+app.command("chat")(chat.chat)
 app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders", epilog="Example: mcc orders list --status waiting")
 for command in (derived.retry, derived.fork, derived.rollback, derived.revert):
