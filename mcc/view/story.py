@@ -367,7 +367,9 @@ class Story:
             return
         match talk:
             case ModelStarted():
-                node.model, node.note, node.speech = talk.model, "", Speech()
+                # Another try is written down together with the retry before it, and then waits.
+                note = node.note if talk.attempt > 1 else ""
+                node.model, node.note, node.speech = talk.model, note, Speech()
             case ModelReplied():
                 node.model, node.note, node.speech = talk.model, "", None
             case ModelRetried():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import fact_of
 from mcc.contracts.journal import READABLE_VERSIONS
+from mcc.contracts.model_facts import ModelRetried, ModelStarted
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.waiting import TOLD_BY, after_entry
@@ -22,15 +24,16 @@ from mcc.store.rows.transitions import POSITIONS, LeaseState
 from mcc.store.rows.views import claimable, first_before, in_time, is_status, work_order
 
 _FIRST = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
-_LAST = (
-    sa.select(JOURNAL.c.order_id, JOURNAL.c.kind, JOURNAL.c.at, JOURNAL.c.depth)
-    .add_columns(JOURNAL.c.data_json, JOURNAL.c.large_json)
-    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
+_LAST_TWO = (
+    sa.select(*(JOURNAL.c[name] for name in ("order_id", "seq", "kind", "at", "depth", "record_id")))
+    .add_columns(JOURNAL.c.data_json, JOURNAL.c.large_json, STATE.c.last_seq)
+    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, JOURNAL.c.seq >= STATE.c.last_seq - 1))
     .where(
         among(JOURNAL.c.order_id, "ids"),
-        JOURNAL.c.kind.in_(sorted(TOLD_BY)),
+        JOURNAL.c.kind.in_(sorted({*TOLD_BY, ModelStarted.kind})),
         STATE.c.journal_version.in_(READABLE_VERSIONS),
     )
+    .order_by(JOURNAL.c.order_id, JOURNAL.c.seq)
 )
 _UNFINISHED = (
     sa.select(ORDERS.c.id, ORDERS.c.spec_json, STATE.c.status, STATE.c.reason, STATE.c.queue)
@@ -89,7 +92,7 @@ def waits_of(connection: Connection, order_ids: Sequence[str], time: DatabaseTim
 def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
     queued = _queued(connection, [row for row in rows if row["status"] == OrderStatus.QUEUED.value], time)
     begun = [row for row in rows if row["status"] in (OrderStatus.RUNNING.value, OrderStatus.WAITING.value)]
-    last = _after_last_entries(connection, [row["id"] for row in begun]) if begun else {}
+    last = _after_last_entries(connection, [row["id"] for row in begun], time) if begun else {}
     waits: dict[str, WaitsFor | None] = {id: waits_for(OrderStatus.QUEUED, queued=one) for id, one in queued.items()}
     for row in begun:
         status, reason = OrderStatus(row["status"]), row["reason"]
@@ -106,15 +109,33 @@ def _not_before(spec_json: str) -> Any:
     return NewOrder.model_validate(parsed(spec_json)).not_before
 
 
-def _after_last_entries(connection: Connection, order_ids: Sequence[str]) -> Mapping[str, WaitsFor | None]:
-    rows = connection.execute(_LAST, {"ids": order_ids}).all()
-    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
-    return {
-        row.order_id: after_entry(
-            fact_of(row.kind, whole(row.data_json, row.large_json, blobs)), moment(row.at), is_subagent=row.depth > 0
-        )
-        for row in rows
-    }
+def _after_last_entries(
+    connection: Connection, order_ids: Sequence[str], time: DatabaseTime
+) -> Mapping[str, WaitsFor | None]:
+    rows = connection.execute(_LAST_TWO, {"ids": order_ids}).all()
+    telling = {order_id: _telling(list(group)) for order_id, group in groupby(rows, lambda row: row.order_id)}
+    kept = [row for row in telling.values() if row is not None]
+    blobs = kept_blobs(connection, digests(row.large_json for row in kept))
+    waits: dict[str, WaitsFor | None] = {}
+    for row in kept:
+        fact = fact_of(row.kind, whole(row.data_json, row.large_json, blobs))
+        waits[row.order_id] = told = after_entry(fact, moment(row.at), is_subagent=row.depth > 0)
+        if told is not None and row.kind == ModelRetried.kind and told.until is not None:
+            # From then on the model is at work, or the next retry is written.
+            over = told.until < moment(connection.execute(sa.select(time.now)).scalar_one())
+            waits[row.order_id] = None if over else told
+    return waits
+
+
+def _telling(rows: Sequence[Any]) -> Any:
+    """Which of an order's last entries says what it waits for: the last one, or where that begins another try of a
+    model call, the one before it, which says why and when; None where neither does."""
+    before, last = rows[0], rows[-1]
+    if last.seq != last.last_seq:
+        return None
+    if last.kind != ModelStarted.kind:
+        return last
+    return before if before.kind == ModelRetried.kind and before.record_id == last.record_id else None
 
 
 def _queued(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> Mapping[str, Queued]:

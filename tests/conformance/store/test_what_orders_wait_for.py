@@ -4,8 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import child_record_id
 from mcc.contracts.inbox_facts import QuestionAsked
-from mcc.contracts.journal import ControlApplied
+from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.model_facts import ModelRetried, ModelStarted
 from mcc.contracts.status import WaitingReason
 from mcc.contracts.waits import WaitsFor
@@ -97,7 +99,20 @@ def test_a_running_order_waits_while_its_model_is_asked_again_later(scene: Scene
         tries=4,
         message="asked again in 8 s (4th try): refused at 127.0.0.1:18399",
     )
+    told = waits(scene, held.order_id)
     held.write(ModelStarted(round=1, attempt=4, model="a/b"))
+    assert waits(scene, held.order_id) == told, "the next try is written down with the retry, and then waits"
+    scene.clock.advance(9)
+    assert waits(scene, held.order_id) is None, "the model is at work"
+
+
+def test_an_order_goes_on_where_another_of_its_agents_does(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started(), RETRIED, AgentStep(name="note", message="another agent's"))
+    assert waits(scene, held.order_id) is None
+    held.write(RETRIED)
+    child = Origin(record_id=child_record_id(held.origin.record_id or ""), agent="explore", depth=1)
+    held.write(ModelStarted(round=1, attempt=1, model="a/b"), origin=child)
     assert waits(scene, held.order_id) is None
 
 

@@ -28,6 +28,7 @@ from tests.mcc.view.order_journal import (
     QUEUED,
     call,
     journal,
+    reply,
     result,
     shown,
     started,
@@ -185,6 +186,14 @@ def drawn_of(story: Story) -> str:
     screen = io.StringIO()
     Console(file=screen, width=400).print(tree(story, BEGAN))
     return screen.getvalue()
+
+
+def test_a_retry_stays_told_while_the_next_try_waits_and_goes_with_the_reply() -> None:
+    """The next try is written down together with the retry before it."""
+    again = ModelStarted(round=1, attempt=4, model="a/b")
+    retried = (*before(MORE[0]), (CHILD, MORE[0]), (CHILD, again))
+    assert "asked again in 8 s (4th try): 429" in drawn(journal(*retried))
+    assert "asked again" not in drawn(journal(*retried, (CHILD, reply(5))))
 
 
 def test_a_retry_reads_alike_in_both() -> None:
