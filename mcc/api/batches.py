@@ -76,9 +76,9 @@ async def cancel_together(
     """
     redacted = service.redactor().model(asked)
     cancels, orders = await service.write(_cancel, service, redacted, cursor)
-    for one in orders:
-        announce(service, one)
-    ended = sum(one.order is not None and one.order.status in FINAL for one in orders)
+    for told in orders:
+        announce(service, told)
+    ended = sum(told.order is not None and told.order.status in FINAL for told in orders)
     return answer(OrdersCancelled(requested=len(orders), ended=ended, next_cursor=cancels.next_cursor), 202)
 
 

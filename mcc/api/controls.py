@@ -157,9 +157,9 @@ def with_recipients_of_all(store: Store, controls: Sequence[Control]) -> Sequenc
     except StoreError:
         return [Requested(control, None, ()) for control in controls]
     live = [drone for drone in drones if drone.status is not DroneStatus.SILENT]
-    by_name = {drone.name: [one.incarnation for one in live if one.name == drone.name] for drone in live}
-    found = [(control, orders.get(control.order_id)) for control in controls]
-    return [Requested(control, order, by_name.get(order.drone or "", ()) if order else ()) for control, order in found]
+    by_name = {drone.name: [each.incarnation for each in live if each.name == drone.name] for drone in live}
+    pairs = [(control, orders.get(control.order_id)) for control in controls]
+    return [Requested(control, order, by_name.get(order.drone or "", ()) if order else ()) for control, order in pairs]
 
 
 def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) -> Asked:

@@ -138,7 +138,7 @@ async def list_orders(
 
     With `agent` or `workspace`, a page may have fewer orders than `limit`, even none, and yet a `next_cursor`.
     """
-    found = await service.offload(
+    orders = await service.offload(
         service.store.orders.list,
         status=status,
         session_id=session_id,
@@ -150,7 +150,7 @@ async def list_orders(
         cursor=cursor,
         limit=limit,
     )
-    return page(found)
+    return page(orders)
 
 
 @router.get("/orders/{order_id}", responses=answers(WorkOrder))

@@ -85,12 +85,12 @@ def chat(
 
             with MCC(server.url, token=server.token) as client:
                 session_id = resolve_session_id(client, session) if session is not None else None
-                conversation = Conversation(client, settings, dict(request.order), session_id)
+                conversation = TerminalChat(client, settings, dict(request.order), session_id)
                 conversation.hold()
                 raise typer.Exit(conversation.leave(here_only=here_only))
 
 
-class Conversation:
+class TerminalChat:
     """The turns of a session. One thread reads lines; each turn is followed by a thread of its own."""
 
     def __init__(
@@ -251,7 +251,7 @@ class Conversation:
             from mcc.view.output import short_id
 
             newest = self._client.sessions.list(limit=SHOWN_SESSIONS).items
-            rows = [(short_id(one.id), clock(one.created_at), one.turns, one.title) for one in newest]
+            rows = [(short_id(item.id), clock(item.created_at), item.turns, item.title) for item in newest]
             print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
             return
         if self._turn is not None:

@@ -64,7 +64,7 @@ def log(
 
     tree = query.reader.orders.record(order_id)
     agents = by_name(tree)
-    if record is not None and record not in {*agents, *(one.id for one in agents.values())}:
+    if record is not None and record not in {*agents, *(agent.id for agent in agents.values())}:
         fail(f"no agent of this order is called {record!r}; there is: {', '.join(agents)}.", USAGE)
     if query.as_json:
         for taken in steps_of(tree, record):

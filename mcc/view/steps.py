@@ -54,8 +54,8 @@ def steps_of(record: ChatRecord, agent: str | None = None) -> list[AgentOfStep]:
     """The steps of all agents of the tree in the order in which they ended, or those of one of them, by its record's id
     or display name."""
     named = by_name(record)
-    wanted = {name: one for name, one in named.items() if agent in (None, name, one.id)}
-    steps = [AgentOfStep(one, name, step) for name, one in wanted.items() for step in one.steps]
+    wanted = {name: run for name, run in named.items() if agent in (None, name, run.id)}
+    steps = [AgentOfStep(run, name, step) for name, run in wanted.items() for step in run.steps]
     return sorted(steps, key=lambda taken: taken.step.seq)
 
 
@@ -65,9 +65,9 @@ def log_lines(record: ChatRecord, agent: str | None = None, *, failed: bool = Fa
     for taken in steps_of(record, agent):
         if taken.failed or not failed:
             yield from _lines(taken)
-    for name, one in by_name(record).items():
-        if agent in (None, name, one.id) and not (failed and one.status in _ENDED_WELL):
-            yield _end(name, one)
+    for name, run in by_name(record).items():
+        if agent in (None, name, run.id) and not (failed and run.status in _ENDED_WELL):
+            yield _end(name, run)
 
 
 def _end(name: str, record: ChatRecord) -> tuple[str, str]:

@@ -93,7 +93,9 @@ def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: Database
     queued = _queued(connection, [row for row in rows if row["status"] == OrderStatus.QUEUED.value], time)
     begun = [row for row in rows if row["status"] in (OrderStatus.RUNNING.value, OrderStatus.WAITING.value)]
     last = _after_last_entries(connection, [row["id"] for row in begun], time) if begun else {}
-    waits: dict[str, WaitsFor | None] = {id: waits_for(OrderStatus.QUEUED, queued=one) for id, one in queued.items()}
+    waits: dict[str, WaitsFor | None] = {
+        id: waits_for(OrderStatus.QUEUED, queued=place) for id, place in queued.items()
+    }
     for row in begun:
         status, reason = OrderStatus(row["status"]), row["reason"]
         waits[row["id"]] = waits_for(

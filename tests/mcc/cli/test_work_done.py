@@ -102,9 +102,11 @@ def test_an_order_that_is_followed_ends_with_what_it_changed_and_how_to_take_it_
 def test_the_log_tells_calls_with_arguments_and_why_they_failed(served: Served, store: Store) -> None:
     order = held(store)
     for number, is_error in enumerate((False, True)):
-        name = {"call_id": str(number), "name": "read_file"}
-        order.write(ToolStarted(**name, round=1, index=number, arguments={"path": f"f{number}"}, idempotent=True))
-        order.write(ToolFinished(**name, content="there is none" if is_error else "text", is_error=is_error))
+        path, content = {"path": f"f{number}"}, "there is none" if is_error else "text"
+        order.write(
+            ToolStarted(call_id=path["path"], name="read_file", round=1, index=number, arguments=path, idempotent=True),
+            ToolFinished(call_id=path["path"], name="read_file", content=content, is_error=is_error),
+        )
     lines = run(served, "log", order.id).stdout
     assert "path: f0" in lines and "│ text" in lines and "read_file failed" in lines and "│ there is none" in lines
     failed = run(served, "log", order.id, "--failed").stdout
