@@ -22,7 +22,6 @@ from mcc.contracts.status import FINAL
 from mcc.documents.reading import BlueprintError
 from mcc.store.database.errors import SomeRefused
 from mcc.store.rows.values import BatchOrder, Placed
-from mcc.store.work.cancelling import Cancels
 
 EXAMPLE: dict[str, Example] = {
     "questions": {
@@ -75,16 +74,12 @@ async def cancel_together(
     same body again with it as `cursor`. An order that has just ended is passed over.
     """
     redacted = service.redactor().model(asked)
-    cancels, orders = await service.write(_cancel, service, redacted, cursor)
+    cancels = await service.write(service.store.cancelling.cancel, redacted, principal=PRINCIPAL, cursor=cursor)
+    orders = await service.offload(with_recipients_of_all, service.store, cancels.controls)
     for told in orders:
         announce(service, told)
     ended = sum(told.order is not None and told.order.status in FINAL for told in orders)
     return answer(OrdersCancelled(requested=len(orders), ended=ended, next_cursor=cancels.next_cursor), 202)
-
-
-def _cancel(service: Service, asked: OrdersToCancel, cursor: str | None) -> tuple[Cancels, Sequence[Requested]]:
-    cancels = service.store.cancelling.cancel(asked, principal=PRINCIPAL, cursor=cursor)
-    return cancels, with_recipients_of_all(service.store, cancels.controls)
 
 
 def _result(placed: Placed) -> PlacedOrder:

@@ -103,7 +103,7 @@ class TerminalChat:
         self._last: str | None = None
         self._turn: tuple[str, ChatScreen] | None = None
         self._following: threading.Thread | None = None
-        self._line = ChatLine(list(COMMANDS), self._prompt, self._toolbar)
+        self._line = ChatLine(list(COMMANDS), lambda: "steer> " if self._turn is not None else "you> ", self._toolbar)
 
     def hold(self) -> None:
         """Take lines until the person leaves."""
@@ -199,9 +199,6 @@ class TerminalChat:
         finally:
             self._turn = None
             self._line.redraw()
-
-    def _prompt(self) -> str:
-        return "steer> " if self._turn is not None else "you> "
 
     def _toolbar(self) -> str:
         from mcc.view.output import exact_line, short_id

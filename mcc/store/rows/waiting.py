@@ -64,13 +64,6 @@ def _holders() -> sa.Select[Any]:
 _HOLDERS = _holders()
 
 
-@lru_cache(maxsize=8)
-def _up(time: DatabaseTime) -> sa.Select[Any]:
-    return sa.select(DRONES.c.registration_json, DRONES.c.active, DRONES.c.draining).where(
-        DRONES.c.state == LeaseState.LIVE.value, in_time(time)
-    )
-
-
 @lru_cache(maxsize=256)
 def _room(registration_json: str) -> tuple[frozenset[str], int]:
     """The queues and slots of a drone. Cached as a registration is long, and changes only when its drone starts."""
@@ -101,14 +94,12 @@ def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: Database
         waits[row["id"]] = waits_for(
             status,
             WaitingReason(reason) if reason is not None else None,
-            not_before=_not_before(row["spec_json"]) if reason == WaitingReason.NOT_BEFORE.value else None,
+            not_before=NewOrder.model_validate(parsed(row["spec_json"])).not_before
+            if reason == WaitingReason.NOT_BEFORE.value
+            else None,
             after=last.get(row["id"]),
         )
     return waits
-
-
-def _not_before(spec_json: str) -> Any:
-    return NewOrder.model_validate(parsed(spec_json)).not_before
 
 
 def _after_last_entries(
@@ -150,7 +141,8 @@ def _queued(connection: Connection, rows: Sequence[sa.RowMapping], time: Databas
     wanted = {"ids": [row["id"] for row in rows]}
     earlier = {row.order_id: row.first for row in connection.execute(_FIRST, wanted)}
     holders = {row.order_id: row.holder for row in connection.execute(_HOLDERS, wanted)}
-    drones = [(*_room(row.registration_json), row) for row in connection.execute(_up(time))]
+    up = sa.select(DRONES).where(DRONES.c.state == LeaseState.LIVE.value, in_time(time))
+    drones = [(*_room(row.registration_json), row) for row in connection.execute(up)]
     made: dict[str, Queued] = {}
     for row in rows:
         here = [(slots, drone) for queues, slots, drone in drones if row["queue"] in queues]

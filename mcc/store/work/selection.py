@@ -68,13 +68,13 @@ def _scanned(wanted: Filter) -> sa.ColumnElement[str]:
 def _newest(
     wanted: Filter, scanned: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
 ) -> sa.Select[str]:
-    found = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
+    newest = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
     for column, condition in _conditions(wanted):
-        found = found.where(condition, *([] if column.table is scanned.table else [column == scanned]))
+        newest = newest.where(condition, *([] if column.table is scanned.table else [column == scanned]))
     if wanted.since is not None:
         earliest = wanted.since - CLOCKS_DIFFER
-        found = found.where(scanned >= lowest_id(round(earliest.timestamp() * 1_000)))
-    return found if wanted.cursor is None else found.where(scanned < wanted.cursor)
+        newest = newest.where(scanned >= lowest_id(round(earliest.timestamp() * 1_000)))
+    return newest if wanted.cursor is None else newest.where(scanned < wanted.cursor)
 
 
 def _labelled(label: str, status: OrderStatus, cursor: str | None, most: int) -> sa.Select[str]:
@@ -152,7 +152,8 @@ def search(
     for _ in range(0, SEARCHED, CHUNK):
         rows = _rows(connection, wanted, CHUNK)
         for row in rows:
-            if _is_of_spec(row["spec_json"], agent, workspace):
+            spec = parsed(row["spec_json"])
+            if agent in (None, spec.get("agent")) and workspace in (None, spec.get("workspace")):
                 matches.append(row)
             if len(matches) == limit:
                 return matches, row["id"]
@@ -169,8 +170,3 @@ def _rows(connection: Connection, wanted: Filter, most: int) -> list[sa.RowMappi
     ids = chosen.subquery("chosen")
     statement = ORDER.join(ids, ids.c.id == ORDERS.c.id).order_by(ids.c.id.desc())
     return list(connection.execute(statement).mappings())
-
-
-def _is_of_spec(spec_json: str, agent: str | None, workspace: str | None) -> bool:
-    spec = parsed(spec_json)
-    return agent in (None, spec.get("agent")) and workspace in (None, spec.get("workspace"))
