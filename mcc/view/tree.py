@@ -147,13 +147,17 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Text
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
         line.append(f"  {one_line(title, 60)}")
-    if not rests and (speech := _speech(node, story.root)):
+    # Why a model is silent stands before the figures, which a narrow window cuts off.
+    is_stalled = bool(node.note) and not rests and node.speech is not None and not node.speech.kind
+    if is_stalled:
+        line.append(f"  {one_line(node.note, 200)}", "yellow")
+    elif not rests and (speech := _speech(node, story.root)):
         line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
     if is_paused:
         line.append("  paused", "yellow")
-    if node.note and not (node is story.root and story.fold.finished):
+    if node.note and not is_stalled and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
         line.append(f"  {one_line(node.note, 200)}", "yellow")
     return line
