@@ -1,4 +1,4 @@
-"""Many orders in one request: all are accepted, or none."""
+"""Many orders in one request: accepted all or none, and cancelled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,14 +9,16 @@ from fastapi.openapi.models import Example
 from starlette.responses import Response
 
 from mcc.api.catalogue import UnlistedBlueprint
-from mcc.api.controls import Requested, announce
+from mcc.api.controls import Requested, announce, with_recipients_of_all
 from mcc.api.orders import check_disk, controls_by_placing
 from mcc.api.problems import Unacceptable, mistake_in, problem
-from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers
+from mcc.api.service import API, PRINCIPAL, Cursor, Service, ServiceHere, answer, answers
 from mcc.api.submission import checked_together
 from mcc.contracts.answers import Listing, PlacedOrder
+from mcc.contracts.cancelling import OrdersCancelled, OrdersToCancel
 from mcc.contracts.order import NewOrders
 from mcc.contracts.shape import now
+from mcc.contracts.status import FINAL
 from mcc.documents.reading import BlueprintError
 from mcc.store.database.errors import SomeRefused
 from mcc.store.rows.values import BatchOrder, Placed
@@ -31,6 +33,10 @@ EXAMPLE: dict[str, Example] = {
             ]
         },
     }
+}
+
+CANCEL_EXAMPLE: dict[str, Example] = {
+    "nightly": {"summary": "What is left of a batch", "value": {"label": "nightly", "reason": "superseded"}}
 }
 
 router = APIRouter(prefix=API, tags=["orders"])
@@ -54,6 +60,26 @@ async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMP
     for order in requested:
         announce(service, order)
     return answer(Listing(items=tuple(map(_result, placed))), 201)
+
+
+@router.post("/orders:cancel", status_code=202, responses=answers(OrdersCancelled, 202))
+async def cancel_together(
+    asked: Annotated[OrdersToCancel, Body(openapi_examples=CANCEL_EXAMPLE)],
+    service: ServiceHere,
+    cursor: Cursor = None,
+) -> Response:
+    """Cancel the unfinished orders that fit all that is given, or `all` of them; up to 1,000 a call, newest first.
+
+    `requested` of them were told to end, `ended` of these at once. With a `next_cursor` there may be more: send the
+    same body again with it as `cursor`. An order that has just ended is passed over.
+    """
+    redacted = service.redactor().model(asked)
+    cancels = await service.write(service.store.cancelling.cancel, redacted, principal=PRINCIPAL, cursor=cursor)
+    orders = await service.offload(with_recipients_of_all, service.store, cancels.controls)
+    for told in orders:
+        announce(service, told)
+    ended = sum(told.order is not None and told.order.status in FINAL for told in orders)
+    return answer(OrdersCancelled(requested=len(orders), ended=ended, next_cursor=cancels.next_cursor), 202)
 
 
 def _result(placed: Placed) -> PlacedOrder:

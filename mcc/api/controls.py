@@ -146,13 +146,20 @@ def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> S
 
 def with_recipients(store: Store, control: Control) -> Requested:
     """The control with its order and the drone processes to wake; both empty when the database cannot be read now."""
+    return with_recipients_of_all(store, [control])[0]
+
+
+def with_recipients_of_all(store: Store, controls: Sequence[Control]) -> Sequence[Requested]:
+    """As `with_recipients`, of controls of several orders."""
     try:
-        order = store.orders.get(control.order_id)
-        drones = store.leases.drones() if order.drone else ()
+        orders = store.orders.some([control.order_id for control in controls])
+        drones = store.leases.drones() if any(order.drone for order in orders.values()) else ()
     except StoreError:
-        return Requested(control, None, ())
-    live = (drone for drone in drones if drone.status is not DroneStatus.SILENT)
-    return Requested(control, order, [drone.incarnation for drone in live if drone.name == order.drone])
+        return [Requested(control, None, ()) for control in controls]
+    live = [drone for drone in drones if drone.status is not DroneStatus.SILENT]
+    by_name = {drone.name: [each.incarnation for each in live if each.name == drone.name] for drone in live}
+    pairs = [(control, orders.get(control.order_id)) for control in controls]
+    return [Requested(control, order, by_name.get(order.drone or "", ()) if order else ()) for control, order in pairs]
 
 
 def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) -> Asked:

@@ -29,8 +29,9 @@ from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
+from mcc.contracts.order import Path as WorkspacePath
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.shape import Identifier, now, to_json
+from mcc.contracts.shape import Identifier, Moment, Name, now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import StoreError, StoreFull
 from mcc.store.rows.forking import same_input
@@ -125,17 +126,31 @@ async def list_orders(
     status: OrderStatus | None = None,
     session_id: Identifier | None = None,
     label: Label | None = None,
+    agent: Name | None = None,
+    workspace: WorkspacePath | None = None,
+    since: Moment | None = None,
     part: IdPart | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Orders, newest first. `part` selects those whose id begins or ends with it."""
-    orders = service.store.orders
-    return page(
-        await service.offload(
-            orders.list, status=status, session_id=session_id, label=label, part=part, cursor=cursor, limit=limit
-        )
+    """Orders, newest first. `part` selects those whose id begins or ends with it, `since` those placed at that time or
+    later.
+
+    With `agent` or `workspace`, a page may have fewer orders than `limit`, even none, and yet a `next_cursor`.
+    """
+    orders = await service.offload(
+        service.store.orders.list,
+        status=status,
+        session_id=session_id,
+        label=label,
+        agent=agent,
+        workspace=workspace,
+        since=since,
+        part=part,
+        cursor=cursor,
+        limit=limit,
     )
+    return page(orders)
 
 
 @router.get("/orders/{order_id}", responses=answers(WorkOrder))

@@ -139,7 +139,8 @@ async def order_events(
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
     """The order's journal as it grows. Entries have ids; the events `model.delta`, `thinking.delta`,
-    `tool_call.delta`, `tool.progress`, `generation.progress` and `ping` have none.
+    `tool_call.delta`, `tool.progress`, `generation.progress`, `order.waits` (what it waits for, each time that this
+    changes) and `ping` have none.
 
     `Last-Event-ID` or `after` resumes after that entry. The stream ends after the final entry; resuming there is
     answered with 204, which stops an EventSource. 410 when the journal was pruned: the record is kept.

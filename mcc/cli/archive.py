@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from mcc.cli.command import FAILED, USAGE, fail
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from mcc.contracts.answers import Listing
     from mcc.contracts.documents import DocumentDiff, DocumentSummary, DocumentView, HistoryItem
     from mcc.contracts.entry import Entry
@@ -31,12 +33,17 @@ class OrderReader(Protocol):
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]": ...
 
     def record(self, order_id: str) -> "ChatRecord": ...
+
+    def artifact(self, order_id: str, artifact_id: str) -> str: ...
 
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]": ...
 
@@ -135,6 +142,9 @@ class ArchivedOrders:
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
@@ -148,6 +158,9 @@ class ArchivedOrders:
             status=None if status is None else OrderStatus(status),
             session_id=session_id,
             label=label,
+            agent=agent,
+            workspace=workspace,
+            since=since,
             part=part,
             cursor=cursor,
             limit=limit,
@@ -167,6 +180,15 @@ class ArchivedOrders:
         if (chat_record := fold.record()) is None:
             raise NotFound(404, "This order has no record: none of its agents has started.")
         return chat_record
+
+    def artifact(self, order_id: str, artifact_id: str) -> str:
+        """A kept text by its digest, which an order's changes name."""
+        from mcc.client.errors import NotFound
+
+        try:
+            return self._store.texts.kept(artifact_id)
+        except KeyError:
+            raise NotFound(404, f"The text {artifact_id} of order {order_id} is not kept any more.") from None
 
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]":
         """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and

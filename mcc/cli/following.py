@@ -22,7 +22,7 @@ def follow(
     Raises `ClientError`. Lets KeyboardInterrupt pass; the last picture then stays.
     """
     with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
-        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_all):
+        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_deltas):
             onto.show(item)
             if prompt is not None:
                 prompt.see(item, onto.aside)
@@ -43,8 +43,16 @@ def _generates(reader: "ArchiveReader", order_id: str) -> bool:
 
 
 def conclude(order: "WorkOrder", shown: Shown) -> int:
-    """Print how `order` ended: its answer to stdout, why it failed to stderr. Answers the exit code."""
-    return DONE if screens.conclude(order, shown, "mcc") else FAILED
+    """Print how `order` ended: its answer to stdout, why it failed and what it changed to stderr. Answers the exit
+    code."""
+    from mcc.view.lines import change_rows
+    from mcc.view.output import short_id
+
+    code = DONE if screens.conclude(order, shown, "mcc") else FAILED
+    if shown is Shown.ALL:
+        for name, text in change_rows(order.changes, short_id(order.id)):
+            say(f"{name:<9}  {text}")
+    return code
 
 
 def say_detached(order_id: str) -> int:

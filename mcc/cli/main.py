@@ -9,6 +9,7 @@ from mcc.cli import (
     agents,
     backups,
     blueprints,
+    chat,
     config,
     derived,
     doctor,
@@ -24,9 +25,10 @@ from mcc.cli import (
     sessions,
     tools,
     up,
+    work_done,
 )
 from mcc.cli.placing import JsonLinesCommand
-from mcc.cli.server import service_command
+from mcc.cli.server import reading_command, service_command
 from mcc.view.output import write_anything
 
 COMPLETE = "_MCC_COMPLETE"
@@ -81,10 +83,13 @@ app.command("down")(family.down)
 app.command("logs")(family.logs)
 app.command("serve")(up.serve)
 app.command("run", cls=JsonLinesCommand)(run.run)
+app.command("chat")(chat.chat)
 app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders", epilog="Example: mcc orders list --status waiting")
 for command in (derived.retry, derived.fork, derived.rollback, derived.revert):
     service_command(orders.app)(command)
+reading_command(orders.app)(work_done.diff)
+reading_command(orders.app)(work_done.log)
 service_command(app, "inbox")(inbox.inbox)
 service_command(orders.app, "approve")(inbox.approve)
 service_command(orders.app, "deny")(inbox.deny)

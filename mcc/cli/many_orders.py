@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcc.client.errors import Invalid
     from mcc.contracts.answers import PlacedOrder
     from mcc.contracts.order import WorkOrder
+    from mcc.contracts.waits import WaitsFor, WaitsKind
 
 GROUP_ORDERS = 500
 GROUP_BYTES = 1_000_000
@@ -183,19 +184,25 @@ def _message_of(problem: Mapping[str, Any]) -> str:
 
 def follow_all(client: "MCC", tally: Tally) -> None:
     """Report orders as they end, until all have. Raises `ClientError`."""
+    from mcc.contracts.status import FINAL
+
     reported_at, pause = time.monotonic(), LOOK_SECONDS[0]
     total = len(tally.lines)
     while tally.lines:
         ended = 0
+        waits: dict[str, WaitsFor] = {}
         ids = sorted(tally.lines)
         for start in range(0, len(ids), PAGE):
-            for order in _ended_among(client, ids[start : start + PAGE]):
-                tally.end(order)
-                ended += 1
+            for order in _orders_among(client, ids[start : start + PAGE]):
+                if order.status in FINAL:
+                    tally.end(order)
+                    ended += 1
+                elif order.waits_for is not None:
+                    waits[order.id] = order.waits_for
         pause = LOOK_SECONDS[0] if ended else min(pause * 1.5, LOOK_SECONDS[1])
         if tally.lines and time.monotonic() >= reported_at + REPORT_SECONDS:
             reported_at = time.monotonic()
-            tally.say(_so_far(tally, total))
+            tally.say("\n  ".join((_so_far(tally, total), *waiting_lines(waits))))
         if tally.lines:
             time.sleep(pause)
     if total:
@@ -206,18 +213,41 @@ def _so_far(tally: Tally, total: int) -> str:
     return f"{tally.ended:,} of {total:,} orders have ended, {tally.failed:,} without success"
 
 
-def _ended_among(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
-    """The orders of `ids`, sorted from oldest to newest, that have ended."""
-    from uuid import UUID
+WAITED_FOR: "Mapping[WaitsKind, str]" = {
+    "workspace": "a workspace",
+    "session": "an earlier turn",
+    "slot": "a slot",
+    "drone": "a drone",
+    "not_before": "their time",
+    "provider": "a provider",
+    "person": "a person",
+    "function": "a function",
+    "disk": "disk space",
+    "memory": "memory",
+    "paused": "a resume",
+}
 
-    from mcc.contracts.status import FINAL
+
+def waiting_lines(waits: "Mapping[str, WaitsFor]") -> Iterator[str]:
+    """What orders wait for (by their ids): a line for each kind, with the words of the oldest of its orders."""
+    groups_of: dict[WaitsKind, list[str]] = {}
+    for order_id in sorted(waits):
+        groups_of.setdefault(waits[order_id].kind, []).append(order_id)
+    for kind, ids in groups_of.items():
+        who = f"{len(ids):,} wait for {WAITED_FOR[kind]}" if len(ids) > 1 else f"{short_id(ids[0])} waits"
+        yield f"{who}: {one_line(waits[ids[0]].message, 160)}"
+
+
+def _orders_among(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
+    """The orders of `ids`, sorted from oldest to newest."""
+    from uuid import UUID
 
     # Ids are in the order of time, and a page holds those below its cursor: this one begins at the newest of `ids`.
     wanted, cursor = set(ids), str(UUID(int=UUID(ids[-1]).int + 1))
     while wanted:
         page = client.orders.list(cursor=cursor, limit=PAGE)
         for order in page.items:
-            if order.id in wanted and order.status in FINAL:
+            if order.id in wanted:
                 yield order
         if page.next_cursor is None or page.next_cursor <= ids[0]:
             return

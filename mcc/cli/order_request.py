@@ -58,17 +58,19 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
-def time_in(text: str | None, now: datetime | None = None) -> datetime | None:
-    """A time in ISO 8601, in this machine's zone where it names none; or a duration from `now`: 90s, 10m, 1h30m, 2d.
-    Exits where the text is neither."""
+def time_in(
+    text: str | None, now: datetime | None = None, *, option: str = "--not-before", ago: bool = False
+) -> datetime | None:
+    """A time in ISO 8601, in this machine's zone where it names none; or a duration from `now` on, or with `ago` before
+    it: 90s, 10m, 1h30m, 2d. Exits where the text is neither."""
     if text is None:
         return None
     if (wait := _duration(text.strip())) is not None:
-        return (now or datetime.now(UTC)) + wait
+        return (now or datetime.now(UTC)) + (-wait if ago else wait)
     try:
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError):
-        fail(f"--not-before: {text!r} is no time; write 10m, 1h30m, 2d, or 2026-01-31T12:00.", USAGE)
+        fail(f"{option}: {text!r} is no time; write 10m, 1h30m, 2d, or 2026-01-31T12:00.", USAGE)
 
 
 def _duration(text: str) -> timedelta | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, resolve_session_id, service_command
+from mcc.cli.order_filters import OrderFilters, cancel_all
+from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
@@ -50,11 +51,8 @@ class Addressed:
 @reading_command(app, "list")
 def list_orders(
     query: Query,
-    status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Only those of this session: its id, an end of it, or @last.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
+    filters: OrderFilters,
+    agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
@@ -62,11 +60,19 @@ def list_orders(
 
     Example: mcc orders list --status running
     """
-    session_id = None if session is None else resolve_session_id(query.reader, session)
-    page = query.reader.orders.list(status=status, session_id=session_id, label=label, limit=limit, cursor=cursor)
+    from mcc.contracts.answers import Listing
+
+    fields, items = {**filters.arguments(query.reader), "agent": agent}, list["WorkOrder"]()
+    while True:
+        page = query.reader.orders.list(**fields, limit=limit - len(items), cursor=cursor)
+        items += page.items
+        # Of an agent or a workspace a page may be short, or empty, without being the last.
+        if (cursor := page.next_cursor) is None or len(items) == limit:
+            break
+    page = Listing(items=tuple(items), next_cursor=cursor)
     if query.printed(page):
         return
-    print_table(LISTED, map(_row, page.items), empty="No order.")
+    print_orders(page.items)
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
 
@@ -78,6 +84,24 @@ GENERATOR = "generator"
 """Shown as the agent of an order that generates a document."""
 
 LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
+WAITS = "WAITS FOR"
+WAITS_CHARACTERS = 100
+
+
+def print_orders(orders: "Sequence[WorkOrder]") -> None:
+    """A table of orders; where one of them waits, with a column that says what for."""
+    from mcc.view.output import brief
+
+    rows = [_row(order) for order in orders]
+    if not any(order.waits_for for order in orders):
+        print_table(LISTED, rows, empty="No order.")
+        return
+    waits = [brief(order.waits_for.message, WAITS_CHARACTERS) if order.waits_for else "" for order in orders]
+    print_table(
+        (*LISTED[:-1], WAITS, LISTED[-1]),
+        [(*row[:-1], wait, row[-1]) for row, wait in zip(rows, waits, strict=True)],
+        empty="",
+    )
 
 
 def _row(order: "WorkOrder") -> Sequence[str]:
@@ -146,11 +170,27 @@ def record(query: Query, order_id: OrderId) -> None:
 
 
 @service_command(app)
-def cancel(call: ServiceCall, order_id: OrderId, to: Addressed) -> None:
-    """Stop an order, or one of its agents with all its subagents.
+def cancel(
+    call: ServiceCall,
+    order_id: Annotated[
+        str | None, typer.Argument(help="The order: its id, 4 characters or more of an end of it, or @last.")
+    ] = None,
+    *,
+    to: Addressed,
+    filters: OrderFilters,
+    everything: Annotated[bool, typer.Option("--all", help="All orders that have not ended.")] = False,
+) -> None:
+    """Stop an order, or one of its agents with all its subagents; or without an order, all that have not ended and fit
+    --label, --status, --workspace, --session, --since, --agent.
 
-    Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
+    Example: mcc orders cancel --label nightly --reason "wrong branch"
     """
+    asked = {name: value for name, value in filters.arguments(call.client).items() if value is not None}
+    if order_id is None:
+        cancel_all(call, {**asked, "agent": to.agent, "all": everything or None, "reason": to.reason})
+        return
+    if asked or everything:
+        fail("Name one order, or say which: both would mean two things.", USAGE)
     receipt = call.client.orders.cancel(order_id, **to.arguments(call.client, order_id))
     _print_control(call, order_id, "cancel", receipt, wait=to.wait)
 

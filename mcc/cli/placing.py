@@ -109,10 +109,10 @@ def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "I
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:
-            yield client, _submit(client, request, new, settings), here_only
+            yield client, submit(client, request, new, settings), here_only
 
 
-def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "ServiceSettings") -> "WorkOrder":
+def submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "ServiceSettings") -> "WorkOrder":
     """Place the order. Where the service refuses its workspace, allow that directory, if the service is this user's
     own and on this machine, and try once more."""
     from mcc.client import Invalid

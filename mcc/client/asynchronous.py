@@ -13,10 +13,13 @@ from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import httpx
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
     from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -123,13 +126,18 @@ class Orders:
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
-        """One page, newest first. `part`: only orders whose id begins or ends with it, at least four characters."""
+        """One page, newest first. `part`: only orders whose id begins or ends with it, at least four characters.
+        `since`: placed at this time or later. With `agent` or `workspace` a page may be short and yet not the last."""
+        by_spec = {"label": label, "agent": agent, "workspace": workspace, "since": since and since.isoformat()}
         return await self._connection.send(
-            calls.list_orders(status=status, session_id=session_id, label=label, part=part, cursor=cursor, limit=limit)
+            calls.list_orders(status=status, session_id=session_id, part=part, cursor=cursor, limit=limit, **by_spec)
         )
 
     async def record(self, order_id: str) -> "ChatRecord":
@@ -200,6 +208,11 @@ class Orders:
     async def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         """Stop the order, or the agent of `record_id` and its subagents."""
         return await self._connection.send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
+
+    async def cancel_all(self, *, cursor: str | None = None, **asked: Any) -> "OrdersCancelled":
+        """Stop up to 1,000 unfinished orders; `asked` are the fields of `OrdersToCancel`: label, status, agent,
+        workspace, session_id, since, or all; reason. Where the answer has a `next_cursor`, more may fit."""
+        return await self._connection.send(calls.cancel_orders(cursor, **asked))
 
     async def pause(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         """Start no further model or tool call, in the order or in the agent of `record_id` and its subagents."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
     from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -195,6 +196,14 @@ def list_orders(**filters: object) -> "Call[Listing[WorkOrder]]":
     from mcc.contracts.order import WorkOrder
 
     return Call("GET", "/orders", Listing[WorkOrder].model_validate, query(**filters))
+
+
+def cancel_orders(cursor: str | None, **asked: object) -> "Call[OrdersCancelled]":
+    from mcc.contracts.cancelling import OrdersCancelled
+    from mcc.contracts.shape import finite_json
+
+    body = finite_json({name: value for name, value in asked.items() if value is not None})
+    return Call("POST", "/orders:cancel", OrdersCancelled.model_validate, query(cursor=cursor), body)
 
 
 def record(order_id: str) -> "Call[ChatRecord]":

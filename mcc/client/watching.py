@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
 PROGRESS = "generation.progress"
+WAITS = "order.waits"
 SHORTEST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0
@@ -101,6 +102,10 @@ class Position:
             from mcc.contracts.wire import GenerationProgress
 
             return GenerationProgress.model_validate(json.loads(event.data)) if self._deltas else None
+        if event.name == WAITS:
+            from mcc.contracts.wire import OrderWaits
+
+            return OrderWaits.model_validate(json.loads(event.data)) if self._deltas else None
         if event.id is None or int(event.id) <= self.seq:
             return None
         # A gap is never passed on: whoever follows a journal relies on having every entry.

@@ -25,6 +25,11 @@ def fresh_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def lowest_id(milliseconds: int) -> str:
+    """The lowest id that `fresh_id` can have made this many milliseconds after 1970, or later."""
+    return str(uuid.UUID(int=(max(0, milliseconds) & ((1 << 48) - 1)) << 80))
+
+
 def is_identifier(text: str) -> bool:
     return _IDENTIFIER.fullmatch(text) is not None
 

@@ -41,7 +41,7 @@ def _body(lines: Sequence[str], at: int) -> tuple[Sequence[int], int | None]:
     They are counted as the heads of the hunks say, since a line of a file can look like a head.
     """
     body: list[int] = []
-    while at < len(lines) and (left := _counts(lines[at])) is not None:
+    while at < len(lines) and (left := hunk_counts(lines[at])) is not None:
         at += 1
         while left != [0, 0]:
             sign = lines[at][:1] if at < len(lines) else ""
@@ -55,7 +55,7 @@ def _body(lines: Sequence[str], at: int) -> tuple[Sequence[int], int | None]:
     return body, at
 
 
-def _counts(line: str) -> list[int] | None:
+def hunk_counts(line: str) -> list[int] | None:
     """How many lines of the old and the new file follow this head of a hunk; None where it is none."""
     words = line.split(" ", 4)
     if len(words) < 4 or words[0] != "@@" or words[1][:1] != "-" or words[2][:1] != "+":

@@ -23,6 +23,7 @@ from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
+from mcc.contracts.waits import WaitsFor
 
 PROMPT_CHARACTERS = 200_000
 
@@ -318,6 +319,8 @@ class WorkOrder(NewOrder):
 
     `on_ask` is the value in force, even if the caller gave none.
 
+    `waits_for`: what keeps it from going on now, None = nothing, or it has ended; `detail` is then its message.
+
     `accepted`: whether the gate and the verifier accepted the result. False: the result is the best of those that were
     refused, and `answer` says so. None: there was no gate or verifier, or none of them judged the result.
     """
@@ -339,6 +342,7 @@ class WorkOrder(NewOrder):
     started_at: Moment | None = None
     finished_at: Moment | None = None
     last_seq: int = 0
+    waits_for: WaitsFor | None = None
     queue_position: int | None = None
     blocked_by: Identifier | None = None
     origin: OrderOrigin | None = None

@@ -7,6 +7,7 @@ from pydantic import Field
 from mcc.contracts.answers import ModelsToCheck
 from mcc.contracts.entry import Entry
 from mcc.contracts.shape import Closed, Moment, Text, to_json
+from mcc.contracts.waits import WaitsFor
 
 RUN_ORDER_TASK = "mcc.orders.run"
 """Celery task name; its only argument is the order's id."""
@@ -137,7 +138,13 @@ class Progress(Closed):
     data: GenerationProgress
 
 
-OrderEvent: TypeAlias = Entry | Delta | GenerationProgress
+class OrderWaits(Closed):
+    """What the order waits for from now on, None = nothing; never stored, and read from the database alone."""
+
+    waits_for: WaitsFor | None = None
+
+
+OrderEvent: TypeAlias = Entry | Delta | GenerationProgress | OrderWaits
 """What a client that follows an order receives: journal entries, and messages that are never stored."""
 
 

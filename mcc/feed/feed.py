@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, Progress
+from mcc.contracts.status import FINAL
+from mcc.contracts.waits import WaitsFor
+from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, OrderWaits, Progress
 from mcc.feed.frames import PING, EntryFrame, PageCache, SharedJournal, entry_frame, plain_frame
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription
@@ -22,6 +24,9 @@ CHUNK_BYTES = 128 * 1024
 PENDING_DELTAS = 512
 """How many text deltas may wait for a slow viewer. Older ones are dropped; the reply's entry has the whole text."""
 
+WAITS = "order.waits"
+"""The event that says what an order waits for (`OrderWaits`)."""
+
 log = logging.getLogger(__name__)
 
 
@@ -31,6 +36,8 @@ class Viewer:
     def __init__(self, position: int = 0) -> None:
         self.position = position
         """The number of the last entry sent to this viewer."""
+        self.told: WaitsFor | None = None
+        """What the order waits for, as this viewer was told last."""
         self._woken = False
         self._waiting: asyncio.Future[bool] | None = None
         self._deltas: deque[tuple[int, bytes]] = deque(maxlen=PENDING_DELTAS)
@@ -43,6 +50,12 @@ class Viewer:
         """Queue a text delta that arrived when the journal had `reached` this number; it is sent after that entry."""
         self._deltas.append((reached, frame))
         self.wake()
+
+    def tell(self, reached: int, waits: WaitsFor | None) -> None:
+        """Queue what the order waits for, unless this viewer has been told the same."""
+        if waits != self.told:
+            self.told = waits
+            self.offer(reached, plain_frame(WAITS, OrderWaits(waits_for=waits)))
 
     def rearm(self) -> None:
         """Forget earlier wake-ups. Called before reading, so that a `wake` during the read ends the next `wait`."""
@@ -84,11 +97,21 @@ class WatchedOrder:
 
     journal: SharedJournal
     viewers: set[Viewer] = field(default_factory=set)
+    _waits: str | None = None
     _fetching: "asyncio.Task[None] | None" = None
 
     def wake(self) -> None:
         for viewer in self.viewers:
             viewer.wake()
+
+    def tell(self, waits: WaitsFor | None) -> None:
+        """Tell the viewers what the order waits for, once two looks have found the same: of an order that is claimed at
+        once there is nothing to tell."""
+        kind = None if waits is None else waits.kind
+        if kind is None or kind == self._waits:
+            for viewer in self.viewers:
+                viewer.tell(self.journal.reached, waits)
+        self._waits = kind
 
     def retry_behind(self) -> None:
         """Wake viewers that are behind, unless a fetch is running, which wakes them at its end."""
@@ -212,7 +235,8 @@ class Feed:
         return (await self._offload(self._store.journal.reached, [order_id])).get(order_id)
 
     async def stream(self, order_id: str, after: int, reached: int = 0) -> AsyncIterator[bytes]:
-        """SSE bytes of all entries after number `after`, until the final one, with text deltas and pings in between.
+        """SSE bytes of all entries after number `after`, until the final one; in between text deltas, pings, and what
+        the order waits for each time that this has changed.
 
         Only entries have SSE ids. `reached` is the highest entry number that the caller knows to exist.
         """
@@ -305,10 +329,14 @@ class Feed:
             # Before the set is taken: an order that is added from here on sets it again.
             self._check_now.clear()
             wanted, self._to_check = self._to_check & set(self._watched), set()
-            if time.monotonic() - polled >= pause:
+            everything = time.monotonic() - polled >= pause
+            if everything:
                 polled, wanted = time.monotonic(), set(self._watched)
             if wanted:
-                self._compare(await self._read_ends(wanted))
+                ends = await self._read_ends(wanted)
+                self._compare(ends)
+                if everything:
+                    await self._tell_waits([order_id for order_id, end in ends.items() if end.status not in FINAL])
 
     async def _read_ends(self, order_ids: Iterable[str]) -> Mapping[str, Reached]:
         try:
@@ -316,6 +344,17 @@ class Feed:
         except StoreError as error:
             log.warning("the database cannot say how far the watched orders are: %s", error)
             return {}
+
+    async def _tell_waits(self, order_ids: Sequence[str]) -> None:
+        """Tell viewers of these unfinished orders what they wait for, where that has changed."""
+        try:
+            waits = await self._offload(self._store.orders.waits, order_ids) if order_ids else {}
+        except StoreError as error:
+            log.warning("the database cannot say what the watched orders wait for: %s", error)
+            return
+        for order_id in order_ids:
+            if (watched := self._watched.get(order_id)) is not None:
+                watched.tell(waits.get(order_id))
 
     def _compare(self, reached: Mapping[str, Reached]) -> None:
         for order_id, end in reached.items():

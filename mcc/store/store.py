@@ -22,6 +22,7 @@ from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
 from mcc.store.work.agent_changes import AgentChanges
 from mcc.store.work.approvals import ApprovalStore
+from mcc.store.work.cancelling import Cancelling
 from mcc.store.work.claims import Claims
 from mcc.store.work.controls import Controls
 from mcc.store.work.documents import DocumentStore
@@ -119,6 +120,7 @@ class Store:
     leases: Leases
     sweeper: Sweeper
     controls: Controls
+    cancelling: Cancelling
     sessions: SessionStore
     audit: Audit
     examiner: Examiner
@@ -185,6 +187,7 @@ def open_store(
         leases=Leases(beats),
         sweeper=Sweeper(database, beats),
         controls=Controls(database),
+        cancelling=Cancelling(database),
         sessions=SessionStore(database),
         audit=Audit(database),
         examiner=Examiner(database),

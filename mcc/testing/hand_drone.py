@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from mcc.contracts.changes import Changes
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
@@ -98,12 +99,12 @@ class HeldOrder:
         """Write `count` small entries in one commit. Answers the last entry's number."""
         return self.write(*(AgentStep(name="note", message=f"step {number}") for number in range(count)))
 
-    def finish(self, answer: str = "done") -> int:
+    def finish(self, answer: str = "done", changes: Changes | None = None) -> int:
         """End the master and then the order with success. Answers the final entry's number."""
         self.write(AgentFinished(status=RecordStatus.COMPLETED, answer=answer))
-        return self.finish_without_start(answer)
+        return self.finish_without_start(answer, changes)
 
-    def finish_without_start(self, answer: str = "done") -> int:
+    def finish_without_start(self, answer: str = "done", changes: Changes | None = None) -> int:
         """End the order with success, without ending the master. Answers the final entry's number."""
         fold = Fold.of(self.id, self.store.journal.read(self.id, limit=1_000_000))
         last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.spent)
@@ -114,7 +115,7 @@ class HeldOrder:
                 last_seq=self.seq,
                 control_seq=self.claim.control_seq,
                 drafts=[Draft(at=now(), origin=Origin(), data=last)],
-                outcome=OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent),
+                outcome=OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent, changes=changes),
                 record=fold.record(),
             )
         )

@@ -11,7 +11,7 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
-from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -37,8 +37,11 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
-from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
+from mcc.contracts.record import ChatRecord, GateStep, NoteStep, RecordStatus, SteerStep, VerifyStep
+from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
+from mcc.contracts.waiting import retry_in_brief, retry_in_words, wish_in_words
+from mcc.contracts.waits import UNTOLD, WaitsFor
 from mcc.view import figures
 from mcc.view.output import brief, exact_line, one_line
 
@@ -108,6 +111,7 @@ class Lines:
         self._names: dict[str, str] = {}
         self._numbered = Names()
         self._last_error: dict[str, str] = {}
+        self._waits: tuple[str, str | None] | None = None
 
     def line_of(self, entry: Entry) -> str | None:
         """`entry` as one line, indented by its agent's depth in the tree; None when it is not worth a line."""
@@ -119,6 +123,13 @@ class Lines:
         width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
         line = f"{exact_line(who)}: {one_line(text, width)}" if who else one_line(text, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{line}"
+
+    def waits_line(self, waits: WaitsFor | None) -> str | None:
+        """What the order waits for as one line; None where its journal tells it, and for another place in the queue."""
+        before, self._waits = self._waits, None if waits is None else (waits.kind, waits.order_id)
+        if waits is None or waits.kind not in UNTOLD or self._waits == before:
+            return None
+        return f"{now().astimezone():%H:%M:%S} order {one_line(waits.message, CHARACTERS)}"
 
     def _repeated_retry(self, entry: Entry) -> str | None:
         """A shorter line for a retry whose error is the one shown last for this agent; None for any other entry."""
@@ -165,7 +176,7 @@ def words_of(entry: Entry) -> str | None:
             # The master's error is left out: the command prints it once, with how the order ended.
             return f"{fact.status}" + (f": {fact.error}" if fact.error and entry.parent_id else "")
         case ModelRetried():
-            return f"{fact.model} is {retry_in_brief(fact)}: {fact.error}"
+            return f"{fact.model} is {retry_in_words(fact)}"
         case ModelFellBack():
             return f"{fact.target} instead of {fact.source}: {fact.error}"
         case GateChecked():
@@ -179,8 +190,7 @@ def words_of(entry: Entry) -> str | None:
         case ControlApplied():
             return control_in_brief(fact) if entry.record_id else f"order {control_in_brief(fact)}"
         case ApprovalRequested():
-            outline = fact.tool == OUTLINE and not fact.call_id
-            return "asks whether " + ("the outline may count" if outline else f"it may use {fact.tool}")
+            return wish_in_words(fact)
         case QuestionAsked():
             return f"asks: {fact.question}"
         case ApprovalDecided() | QuestionAnswered():
@@ -214,11 +224,6 @@ def _start_line(entry: Entry, started: AgentStarted) -> str:
     return f"starts{asks}{origin}{record}" + (f": {started.title}" if started.title else "")
 
 
-def retry_in_brief(retried: ModelRetried) -> str:
-    """When a model is asked again and for which time; why is to follow."""
-    return f"asked again in {figures.wait(retried.wait_seconds)} ({figures.ordinal(retried.attempt + 1)} try)"
-
-
 def remark_in_brief(finished: ToolFinished) -> str:
     """What is worth telling of how a call ended, as words to follow its tool's name; "" for nothing."""
     if finished.is_error:
@@ -241,7 +246,7 @@ def _failure(content: str) -> str:
     return summary if isinstance(summary, str) and summary else content
 
 
-def gate_in_brief(checked: GateChecked) -> str:
+def gate_in_brief(checked: GateChecked | GateStep) -> str:
     """The outcome of a gate check, as words to follow the agent's name."""
     errors, warnings = "; ".join(checked.errors), "".join(f"; {one}" for one in checked.warnings)
     if checked.check_only:
@@ -251,13 +256,14 @@ def gate_in_brief(checked: GateChecked) -> str:
     return f"its result was sent back (attempt {checked.attempt}): {errors}{warnings}"
 
 
-def verdict_in_brief(verdict: VerifyChecked) -> str:
+def verdict_in_brief(verdict: VerifyChecked | VerifyStep) -> str:
     """A verifier's verdict, as words to follow the agent's name."""
     if verdict.passed is None:
         return f"not verified: {verdict.error}"
     if verdict.passed:
         return f"verified by {verdict.verifier}"
-    what = "sent back" if verdict.message else "not accepted"
+    sent_back = verdict.sent_back if isinstance(verdict, VerifyStep) else bool(verdict.message)
+    what = "sent back" if sent_back else "not accepted"
     return f"{what} by the verifier {verdict.verifier}: {'; '.join(verdict.points)}"
 
 
@@ -272,7 +278,7 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
     return brief(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
 
 
-def control_in_brief(applied: ControlApplied) -> str:
+def control_in_brief(applied: ControlApplied | SteerStep) -> str:
     """An applied control, as words to follow the agent's name."""
     parts = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
     if applied.control == "steer" and applied.message is not None:
@@ -343,7 +349,8 @@ def clock(at: datetime) -> str:
 def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]:
     """What an order changed in its workspace, as (name, text) rows; none for None.
 
-    The rows: files with line counts, commits, worktrees that were not merged, and the command that reverts it all.
+    The rows: files with line counts, commits, worktrees that were not merged, and the commands that show and revert
+    all of it.
     """
     if changes is None:
         return []
@@ -357,4 +364,5 @@ def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]
         for tree in changes.worktrees
         if tree.state in ("conflict", "kept", "lost")
     ]
+    rows += [("see it", f"mcc orders diff {order_id}")] if changes.diff is not None else []
     return [*rows, ("take back", f"mcc orders revert {order_id}")] if changes.checkpoints else rows

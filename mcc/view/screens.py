@@ -44,7 +44,10 @@ class Screen(Protocol):
     """Shows the items of a watched order, as they come."""
 
     needs_all: bool
-    """Whether it needs every entry from the first, and streamed text."""
+    """Whether it needs every entry from the first."""
+
+    needs_deltas: bool
+    """Whether it needs what is never stored: streamed text, progress, what the order waits for."""
 
     def show(self, item: "OrderEvent") -> None: ...
 
@@ -55,7 +58,7 @@ class Screen(Protocol):
 class _Undrawn:
     """A screen without a picture, which other output needs not avoid."""
 
-    needs_all = False
+    needs_all = needs_deltas = False
 
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -72,6 +75,8 @@ class _JsonLines(_Undrawn):
 
 
 class _PlainLines(_Undrawn):
+    needs_deltas = True
+
     def __init__(self) -> None:
         from mcc.view.lines import Lines
 
@@ -79,8 +84,14 @@ class _PlainLines(_Undrawn):
 
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
+        from mcc.contracts.wire import OrderWaits
 
-        if isinstance(item, Entry) and (line := self._lines.line_of(item)):
+        line = None
+        if isinstance(item, Entry):
+            line = self._lines.line_of(item)
+        elif isinstance(item, OrderWaits):
+            line = self._lines.waits_line(item.waits_for)
+        if line:
             show_wrapped(line)
 
 
@@ -108,7 +119,7 @@ class _PlainGeneration(_PlainLines):
 
 
 class _Tree:
-    needs_all = True
+    needs_all = needs_deltas = True
 
     def __init__(self, story: "Story", aside: "Aside") -> None:
         self.story = story
@@ -116,13 +127,15 @@ class _Tree:
 
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
-        from mcc.contracts.wire import Delta
+        from mcc.contracts.wire import Delta, OrderWaits
         from mcc.view.generation import GenerationStory
 
         if isinstance(item, Entry):
             self.story.add(item)
         elif isinstance(item, Delta):
             self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
+        elif isinstance(item, OrderWaits):
+            self.story.waits_for = item.waits_for
         elif isinstance(self.story, GenerationStory):
             self.story.progress = item
 

@@ -37,12 +37,13 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.contracts.waiting import retry_in_words
+from mcc.contracts.waits import UNTOLD, WaitsFor
 from mcc.view.lines import (
     Names,
     call_in_brief,
     control_in_brief,
     remark_in_brief,
-    retry_in_brief,
     verdict_in_brief,
     waiting_in_brief,
     what_to_do,
@@ -183,6 +184,8 @@ class Story:
         self.fold = Fold("")
         self.root: StoryNode | None = None
         self.headline = ""
+        self.waits_for: WaitsFor | None = None
+        """As the service said last; what the journal does not tell of it stands in place of the headline."""
         self.began: datetime | None = None
         self.ended: datetime | None = None
         self.waiting = False
@@ -190,6 +193,14 @@ class Story:
         """The command that continues a waiting order; "" where there is none."""
         self._nodes: dict[str, StoryNode] = {}
         self._names = Names()
+
+    @property
+    def standing(self) -> str:
+        """Where the order is, and what it waits for."""
+        waits = self.waits_for
+        if waits is None or waits.kind not in UNTOLD:
+            return self.headline
+        return f"{self.headline}, {waits.message}" if self.root is not None and not self.waiting else waits.message
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Story":
@@ -260,6 +271,7 @@ class Story:
 
     def _order(self, entry: Entry, fact: OrderFact) -> None:
         """An entry about the order as a whole."""
+        self.waits_for = None
         if isinstance(fact, OrderWaiting | OrderResumed | OrderClaimed | OrderFinished):
             self.waiting, self.advice = False, ""
         match fact:
@@ -355,11 +367,13 @@ class Story:
             return
         match talk:
             case ModelStarted():
-                node.model, node.note, node.speech = talk.model, "", Speech()
+                # Another try is written down together with the retry before it, and then waits.
+                note = node.note if talk.attempt > 1 else ""
+                node.model, node.note, node.speech = talk.model, note, Speech()
             case ModelReplied():
                 node.model, node.note, node.speech = talk.model, "", None
             case ModelRetried():
-                node.note, node.speech = f"{retry_in_brief(talk)}: {talk.error}", Speech()
+                node.note, node.speech = retry_in_words(talk), Speech()
             case ModelFellBack():
                 node.note, node.speech = words_of(entry) or "", Speech()
             case _:

@@ -97,7 +97,7 @@ def heading(story: Story, at: datetime) -> Text:
     heading.append(f"order {short_id(story.fold.order_id)} ", "bold")
     if story.fold.finished is None:
         paused = story.fold.paused and not story.waiting
-        heading.append(one_line(f"paused, {story.headline}" if paused else story.headline, 100))
+        heading.append(one_line(f"paused, {story.standing}" if paused else story.standing, 100))
     else:
         reason = f" ({story.fold.finished.reason})" if story.fold.finished.reason else ""
         style = "bold green" if story.fold.finished.status is OrderStatus.SUCCEEDED else "bold red"
@@ -147,13 +147,17 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Text
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
         line.append(f"  {one_line(title, 60)}")
-    if not rests and (speech := _speech(node, story.root)):
+    # Why a model is silent stands before the figures, which a narrow window cuts off.
+    is_stalled = bool(node.note) and not rests and node.speech is not None and not node.speech.kind
+    if is_stalled:
+        line.append(f"  {one_line(node.note, 200)}", "yellow")
+    elif not rests and (speech := _speech(node, story.root)):
         line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
     if is_paused:
         line.append("  paused", "yellow")
-    if node.note and not (node is story.root and story.fold.finished):
+    if node.note and not is_stalled and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
         line.append(f"  {one_line(node.note, 200)}", "yellow")
     return line

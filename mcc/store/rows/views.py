@@ -1,6 +1,6 @@
-"""Orders as callers see them, made from joined rows; and conditions on the status of orders."""
+"""Orders made from joined rows; conditions on the status of orders and on leases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -10,18 +10,17 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, OrderOutcome, WorkOrder
-from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.shape import unchecked
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
+from mcc.contracts.waits import WaitsFor
 from mcc.store.database.clock import moment, moment_or_none
 from mcc.store.database.engine import DatabaseTime
 from mcc.store.database.errors import JournalPruned, UnknownOrder
-from mcc.store.database.tables import DRONES, JOURNAL, ORDERS, SESSIONS, STATE, among
-from mcc.store.rows.order_rows import USAGE, kept_blobs, text_of
-from mcc.store.rows.texts import digests, parsed, whole
-from mcc.store.rows.transitions import POSITIONS
+from mcc.store.database.tables import DRONES, ORDERS, SESSIONS, STATE, among
+from mcc.store.rows.order_rows import USAGE, text_of
+from mcc.store.rows.texts import parsed
 
 COLUMNS = (
     ORDERS.c.id,
@@ -50,12 +49,6 @@ ORDER = sa.select(*COLUMNS).select_from(
     .outerjoin(SESSIONS, SESSIONS.c.id == ORDERS.c.session_id)
 )
 
-
-_WHY = (
-    sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
-    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
-    .where(among(JOURNAL.c.order_id, "ids"), JOURNAL.c.kind == sa.bindparam("waiting"))
-)
 
 _PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
 
@@ -142,6 +135,11 @@ def is_claimable(time: DatabaseTime, *, by_id: bool = False) -> sa.ColumnElement
     )
 
 
+def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
+    """The lease has not run out. A lease from before a reboot has: uptimes of two boots cannot be compared."""
+    return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
+
+
 @lru_cache(maxsize=32)
 def claimable(time: DatabaseTime, most: int) -> sa.Select[Any]:
     """At most `most` claimable orders of one queue, best first; parameters `wanted` (the queue) and `besides`, ids to
@@ -155,29 +153,6 @@ def claimable(time: DatabaseTime, most: int) -> sa.Select[Any]:
     )
 
 
-_BLOCKING = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
-
-
-def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
-    """The orders of these rows of `ORDER`, with queue positions, blocking orders, and reasons for waiting."""
-    queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
-    waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
-    places: dict[str, int] = {}
-    # One look at the head of each queue, instead of counting those before each order, of which there may be a hundred
-    # thousand.
-    for queue in {row["queue"] for row in queued}:
-        first = connection.execute(claimable(time, POSITIONS), {"wanted": queue})
-        places.update({row.order_id: place for place, row in enumerate(first, start=1)})
-    blocking = connection.execute(_BLOCKING, {"ids": [row["id"] for row in queued]}) if queued else ()
-    blocked = {row.order_id: row.first for row in blocking}
-    details: dict[str, str] = {}
-    if waiting:
-        why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
-        blobs = kept_blobs(connection, digests(row.large_json for row in why))
-        details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
-    return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
-
-
 _SHORT = 4_000
 """Longest spec, in characters, whose parsed form is cached: a claim reads a spec several times."""
 
@@ -187,13 +162,8 @@ def _short_spec(spec_json: str) -> NewOrder:
     return NewOrder.model_validate(parsed(spec_json))
 
 
-def work_order(
-    row: sa.RowMapping | Mapping[str, Any],
-    place: int | None = None,
-    blocked_by: str | None = None,
-    detail: str | None = None,
-) -> WorkOrder:
-    """One row of `ORDER` as callers see it. `place`: its position in the queue; `detail`: why a waiting order waits."""
+def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | None = None) -> WorkOrder:
+    """One row of `ORDER` as callers see it."""
     # Only short ones are cached: prompts of megabytes would keep their memory for nothing.
     text = row["spec_json"]
     spec = _short_spec(text) if len(text) <= _SHORT else NewOrder.model_validate(parsed(text))
@@ -212,7 +182,8 @@ def work_order(
         session_title=text_of(row["session_title"]) or "",
         status=status,
         reason=_reason(status, row["reason"]),
-        detail=ended.detail if ended else detail,
+        detail=ended.detail if ended else waits_for.message if waits_for else None,
+        waits_for=waits_for,
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
         accepted=ended.accepted if ended else None,
@@ -224,8 +195,8 @@ def work_order(
         started_at=moment_or_none(row["started_at"]),
         finished_at=moment_or_none(row["finished_at"]),
         last_seq=row["last_seq"],
-        queue_position=place,
-        blocked_by=blocked_by,
+        queue_position=waits_for.position if waits_for else None,
+        blocked_by=waits_for.order_id if waits_for and waits_for.kind == "session" else None,
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
         metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},

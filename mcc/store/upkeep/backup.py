@@ -22,7 +22,8 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import downgrade_with, prepare, revisions, unfit_for_upgrade, upgrade_with
 from mcc.store.database.tables import DRONES, METADATA, ORDERS, SESSIONS, SWEEPERS
-from mcc.store.work.leases import CUT, LIVE, in_time
+from mcc.store.rows.views import in_time
+from mcc.store.work.leases import CUT, LIVE
 
 KIND, FORMAT = "mcc backup", 1
 LEVEL = 5

@@ -33,8 +33,8 @@ from mcc.store.rows.values import (
     SeenOrder,
     StaleLock,
 )
-from mcc.store.rows.views import claimable, first_before, has_status, is_claimable, is_status
-from mcc.store.work.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
+from mcc.store.rows.views import claimable, first_before, has_status, in_time, is_claimable, is_status
+from mcc.store.work.leases import LIVE, SHOWN_SECONDS, counters_of
 from mcc.store.work.sweep import DUE, NEVER_BEGAN, WAITED_TOO_LONG
 
 AT_ONCE = 500

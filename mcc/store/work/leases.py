@@ -16,17 +16,13 @@ from mcc.store.database.tables import DRONES
 from mcc.store.rows.order_rows import keep_blobs
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transitions import LeaseState
+from mcc.store.rows.views import in_time
 
 LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
 SHOWN_SECONDS = 86_400
 SILENT_SECONDS = 600
 """A drone that has been silent for longer is history, which only those see who ask for all."""
 """A drone without a heartbeat for this long is not shown any more."""
-
-
-def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
-    """The lease has not run out. A lease from before a reboot has: uptimes of two boots cannot be compared."""
-    return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
 
 
 def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:

@@ -16,6 +16,7 @@ from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WorkO
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.contracts.waits import WaitsFor
 from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
 from mcc.store.database.clock import Clock
@@ -35,12 +36,13 @@ from mcc.store.rows.forking import DerivedOrder, fork_of, retry_of, unfinished_s
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import BatchOrder, Page, Placed
-from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order, work_orders
+from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order
+from mcc.store.rows.waiting import waits_of, work_orders
 from mcc.store.work.document_orders import ordered_document
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.endings import record_of
 from mcc.store.work.placing import AcceptedOrder, Placing, leave_out, place_all
-from mcc.store.work.selection import Filter, chosen_ids
+from mcc.store.work.selection import Filter, search
 
 
 def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -196,7 +198,7 @@ class OrderStore:
         if refused:
             raise SomeRefused(refused)
         accepted = self._accepted(placings)
-        read = self._some([batch_order.order_id for batch_order in accepted if batch_order.order is None])
+        read = self.some([batch_order.order_id for batch_order in accepted if batch_order.order is None])
         return [_answered(batch_order, batch_order.order or read[batch_order.order_id]) for batch_order in accepted]
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
@@ -311,7 +313,8 @@ class OrderStore:
 
         return self._database.read(order)
 
-    def _some(self, order_ids: Sequence[str]) -> Mapping[str, WorkOrder]:
+    def some(self, order_ids: Sequence[str]) -> Mapping[str, WorkOrder]:
+        """Those of these orders that exist, by id."""
         if not order_ids:
             return {}
 
@@ -327,27 +330,33 @@ class OrderStore:
         status: OrderStatus | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        since: datetime | None = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[WorkOrder]:
-        """Newest first. `part`: orders whose id begins or ends with it. Raises `BadCursor`."""
+        """Newest first. `part`: orders whose id begins or ends with it. `since`: placed at this time or later.
+
+        With `agent` or `workspace`, at most `SEARCHED` orders are looked through: a page with fewer than `limit` of
+        them, or none, then has a cursor. Raises `BadCursor`.
+        """
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
         if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
             return Page(())
-        chosen = chosen_ids(Filter(status, session_id, label, part, cursor), limit + 1)
-        if chosen is None:
-            return Page(())
-        ids = chosen.subquery("chosen")
-        statement = ORDER.join(ids, ids.c.id == ORDERS.c.id).order_by(ids.c.id.desc())
+        wanted = Filter(status, session_id, label, part, cursor, since)
 
         def page(connection: Connection) -> Page[WorkOrder]:
-            rows = connection.execute(statement).mappings().all()
-            items = work_orders(connection, rows[:limit], self._database.time)
-            return Page(items, items[-1].id if len(rows) > limit else None)
+            rows, following = search(connection, wanted, agent, workspace, limit)
+            return Page(work_orders(connection, rows, self._database.time), following)
 
         return self._database.read(page)
+
+    def waits(self, order_ids: Sequence[str]) -> Mapping[str, WaitsFor | None]:
+        """What each of these orders waits for; None for those that go on or have ended."""
+        return self._database.read(lambda connection: waits_of(connection, order_ids, self._database.time))
 
     def counts(self) -> Mapping[OrderStatus, int]:
         """Numbers of orders by status; a status without orders may be missing."""

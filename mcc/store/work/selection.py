@@ -1,15 +1,27 @@
 """Queries for the ids of a list's orders, each written so that the index for its filters is used."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.ids import lowest_id
+from mcc.contracts.status import UNFINISHED, OrderStatus
+from mcc.store.database.clock import micros
 from mcc.store.database.tables import LABELS, ORDERS, STATE
-from mcc.store.rows.views import is_status
+from mcc.store.rows.texts import parsed
+from mcc.store.rows.views import ORDER, has_status, is_status
 
 SHAPE = "00000000-0000-0000-0000-000000000000"
+CLOCKS_DIFFER = timedelta(days=1)
+"""How far the clock that an id was made by may be behind that of the database; ids bound what is read of the index."""
+
+SEARCHED = 2_000
+CHUNK = 200
+"""Orders that are looked through, and read at a time, for those of an agent or a workspace, which no index knows."""
+
 ENDING = 4
 """Trailing characters of an id in the index `orders_by_ending`."""
 
@@ -17,13 +29,15 @@ ENDING = 4
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Filters of a list; None matches any order. `part`: an id begins or ends with it, four characters at least.
-    `cursor`: only ids below this one."""
+    `cursor`: only ids below this one. `since`: placed at this time or later. `unfinished`: only orders that are."""
 
     status: OrderStatus | None = None
     session_id: str | None = None
     label: str | None = None
     part: str | None = None
     cursor: str | None = None
+    since: datetime | None = None
+    unfinished: bool = False
 
 
 def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
@@ -32,7 +46,8 @@ def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
     The query scans the index of one column in the order of ids, and checks the other filters for each id it meets.
     """
     if wanted.part is None:
-        if wanted.label is not None and wanted.status is not None and wanted.session_id is None:
+        others = wanted.session_id is not None or wanted.since is not None or wanted.unfinished
+        if wanted.label is not None and wanted.status is not None and not others:
             return _labelled(wanted.label, wanted.status, wanted.cursor, most)
         return _newest(wanted, _scanned(wanted), most)
     parts = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
@@ -46,16 +61,20 @@ def _scanned(wanted: Filter) -> sa.ColumnElement[str]:
     """The id column, of the table whose index is scanned."""
     if wanted.label is not None:
         return LABELS.c.order_id
-    return ORDERS.c.id if wanted.status is None or wanted.session_id is not None else STATE.c.order_id
+    by_status = wanted.status is not None or wanted.unfinished
+    return STATE.c.order_id if by_status and wanted.session_id is None else ORDERS.c.id
 
 
 def _newest(
     wanted: Filter, scanned: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
 ) -> sa.Select[str]:
-    found = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
+    newest = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
     for column, condition in _conditions(wanted):
-        found = found.where(condition, *([] if column.table is scanned.table else [column == scanned]))
-    return found if wanted.cursor is None else found.where(scanned < wanted.cursor)
+        newest = newest.where(condition, *([] if column.table is scanned.table else [column == scanned]))
+    if wanted.since is not None:
+        earliest = wanted.since - CLOCKS_DIFFER
+        newest = newest.where(scanned >= lowest_id(round(earliest.timestamp() * 1_000)))
+    return newest if wanted.cursor is None else newest.where(scanned < wanted.cursor)
 
 
 def _labelled(label: str, status: OrderStatus, cursor: str | None, most: int) -> sa.Select[str]:
@@ -92,6 +111,10 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
     """The conditions, each with the id column of the table it refers to."""
     if wanted.status is not None:
         yield STATE.c.order_id, is_status(STATE.c.status, wanted.status)
+    if wanted.unfinished:
+        yield STATE.c.order_id, has_status(STATE.c.status, UNFINISHED)
+    if wanted.since is not None:
+        yield ORDERS.c.id, ORDERS.c.created_at >= micros(wanted.since)
     if wanted.session_id is not None:
         yield ORDERS.c.id, ORDERS.c.session_id == wanted.session_id
     if wanted.label is not None:
@@ -115,3 +138,35 @@ def _is_of(shape: str, part: str) -> bool:
     return len(part) == len(shape) and all(
         (one == "-") == (other == "-") for one, other in zip(shape, part, strict=True)
     )
+
+
+def search(
+    connection: Connection, wanted: Filter, agent: str | None, workspace: str | None, limit: int
+) -> tuple[list[sa.RowMapping], str | None]:
+    """The rows of `ORDER` of the newest matching orders, at most `limit`, and the cursor from which to go on; None: no
+    more orders match."""
+    matches: list[sa.RowMapping] = []
+    if agent is None and workspace is None:
+        rows = _rows(connection, wanted, limit + 1)
+        return rows[:limit], rows[limit - 1]["id"] if len(rows) > limit else None
+    for _ in range(0, SEARCHED, CHUNK):
+        rows = _rows(connection, wanted, CHUNK)
+        for row in rows:
+            spec = parsed(row["spec_json"])
+            if agent in (None, spec.get("agent")) and workspace in (None, spec.get("workspace")):
+                matches.append(row)
+            if len(matches) == limit:
+                return matches, row["id"]
+        if len(rows) < CHUNK:
+            return matches, None
+        wanted = replace(wanted, cursor=rows[-1]["id"])
+    return matches, wanted.cursor
+
+
+def _rows(connection: Connection, wanted: Filter, most: int) -> list[sa.RowMapping]:
+    chosen = chosen_ids(wanted, most)
+    if chosen is None:
+        return []
+    ids = chosen.subquery("chosen")
+    statement = ORDER.join(ids, ids.c.id == ORDERS.c.id).order_by(ids.c.id.desc())
+    return list(connection.execute(statement).mappings())

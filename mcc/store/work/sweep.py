@@ -34,11 +34,11 @@ from mcc.store.rows.transitions import (
     requeued,
 )
 from mcc.store.rows.values import Swept
-from mcc.store.rows.views import has_status, is_status
+from mcc.store.rows.views import has_status, in_time, is_status
 from mcc.store.work.approvals import settle_overdue
 from mcc.store.work.claims import resume
 from mcc.store.work.endings import IS_ENDABLE, end_by_store, may_end
-from mcc.store.work.leases import CUT, LIVE, LOST, in_time
+from mcc.store.work.leases import CUT, LIVE, LOST
 
 _BEAT = sa.text(
     "INSERT INTO sweepers (name, beat_at) VALUES (:name, :at)"

@@ -28,10 +28,11 @@ def test_each_order_is_as_if_placed_alone(scene: Scene) -> None:
     first, second = together(scene, keyed("one", **fields), keyed("two", **later))
     assert first.created and second.created
     for placed in (first, second):
-        assert placed.order == scene.store.orders.get(placed.order.id).model_copy(update={"queue_position": None})
+        unread = {"queue_position": None, "waits_for": None, "detail": None}
+        assert placed.order == scene.store.orders.get(placed.order.id).model_copy(update=unread)
         assert list(placed.entries) == scene.store.journal.read(placed.order.id)
     assert (first.order.session_title, second.order.session_title) == ("one", "two")
-    own = {"id", "session_id", "queue_position", "created_at"}
+    own = {"id", "session_id", "queue_position", "waits_for", "detail", "created_at"}
     assert first.order.model_dump(exclude=own) == alone.model_dump(exclude=own)
     assert second.order.status is OrderStatus.WAITING
     assert [one.id for one in scene.store.orders.list(label="b").items] == [first.order.id, alone.id]

@@ -60,7 +60,7 @@ def test_a_long_reason_is_shown_in_full(scene: Scene) -> None:
     held = parked(scene, message="why \x00\ud800 " + "x" * 80_000)
     assert scene.store.orders.get(held.order_id).detail == "why \x00\ud800 " + "x" * 80_000
     scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
-    assert scene.store.orders.get(held.order_id).detail is None
+    assert "why" not in (scene.store.orders.get(held.order_id).detail or "")
 
 
 def test_the_next_holder_of_a_parked_order_continues_its_journal(scene: Scene) -> None:

@@ -172,3 +172,39 @@ async def test_drones_are_called_once_for_all_and_viewers_hear_of_each(tmp_path:
     hints = [one for one in publisher.sent if isinstance(one, Hint)]
     assert [(one.order_id, one.kind) for one in entries] == [(one, "order.queued") for one in placed]
     assert [(one.order_id, one.seq, one.status) for one in hints] == [(one, 1, "queued") for one in placed]
+
+
+CANCEL = "/api/v1/orders:cancel"
+
+
+async def test_orders_are_cancelled_together_and_their_drone_is_woken(api: httpx.AsyncClient, store: Store) -> None:
+    ids = [(await api.post(ORDERS, json={"prompt": "x", "labels": ["nightly"]})).json()["id"] for _ in range(3)]
+    other = (await api.post(ORDERS, json={"prompt": "y"})).json()["id"]
+    held = HandDrone(store).claim(ids[0])
+    answer = await api.post(CANCEL, json={"label": "nightly", "reason": "superseded"})
+    assert answer.status_code == 202 and answer.json() == {"requested": 3, "ended": 2, "next_cursor": None}
+    assert [store.orders.get(id).status for id in (*ids, other)] == ["running", "cancelled", "cancelled", "queued"]
+    assert [control.reason for control in store.controls.of_order(held.id)] == ["superseded"]
+    assert (await api.post(CANCEL, json={"label": "nightly"})).json()["ended"] == 0
+
+
+async def test_a_cancel_says_which_orders(api: httpx.AsyncClient) -> None:
+    assert "Input names no order" in errors(await api.post(CANCEL, json={}))[0]["message"]
+    assert errors(await api.post(CANCEL, json={"status": "failed"}))[0]["field"] == "status"
+    assert errors(await api.post(CANCEL, json={"lable": "x"}))
+    assert (await api.post(CANCEL, json={"all": True}, params={"cursor": "nonsense"})).status_code == 400
+
+
+async def test_lists_take_the_filters_of_a_cancel(api: httpx.AsyncClient, store: Store, tmp_path: Path) -> None:
+    HandDrone(store, agents=("master", "scout"))
+    here = str(tmp_path / "work")
+    asked = [{"prompt": "a", "agent": "scout"}, {"prompt": "b", "workspace": here}, {"prompt": "c"}]
+    ids = [(await api.post(ORDERS, json=one)).json()["id"] for one in asked]
+
+    async def listed(**filters: str) -> list[str]:
+        return [one["id"] for one in (await api.get(ORDERS, params=filters)).json()["items"]]
+
+    assert await listed(agent="scout") == ids[:1] and await listed(workspace=here) == ids[1:2]
+    placed = store.orders.get(ids[1]).created_at.isoformat()
+    assert await listed(since=placed) == [ids[2], ids[1]] and await listed(since=placed, agent="scout") == []
+    assert (await api.get(ORDERS, params={"since": "yesterday"})).status_code == 422

@@ -96,7 +96,7 @@ ALL = sorted(commands(typer.main.get_command(app)))
 
 
 ORDER_VERBS = ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer", "set-metadata"]
-ORDER_VERBS += ["retry", "fork", "rollback"]
+ORDER_VERBS += ["retry", "fork", "rollback", "diff", "log"]
 
 
 def test_every_promised_command_is_there() -> None:
@@ -113,7 +113,7 @@ def test_every_command_helps_with_an_example_and_speaks_json(path: tuple[str, ..
     assert told.exit_code == 0
     assert CliRunner().invoke(app, [*path, "-h"], env={"COLUMNS": "200"}).output == told.output
     assert "Example: " in told.output
-    assert "--json" in told.output or path in (("orders", "record"), ("completion",))
+    assert "--json" in told.output or path in (("orders", "record"), ("completion",), ("chat",))
 
 
 GROUPS = sorted({path[0] for path in ALL if len(path) > 1})

@@ -3,14 +3,16 @@
 import json
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.cli.many_orders import WAITED_FOR, waiting_lines
 from mcc.cli.order_file import LINE_BYTES, OrderFile, OrderLine
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.waits import WaitsFor, WaitsKind
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
@@ -153,3 +155,16 @@ def test_what_cannot_be_done_at_all_is_said_with_its_exit_code(served: tuple[Ser
     assert "a prompt, or --file" in run(service, fine, "a prompt too", code=2).output
     service.stop()
     run(service, fine, "--detach", code=3)
+
+
+def test_what_orders_wait_for_is_told_by_kind_in_the_words_of_the_oldest() -> None:
+    said = {
+        "b" * 12: WaitsFor(kind="slot", message="2nd in line"),
+        "a" * 12: WaitsFor(kind="slot", message="1st in line"),
+        "c" * 12: WaitsFor(kind="provider", message="asked again in 8 s (4th try): refused\x1b[2J"),
+    }
+    assert list(waiting_lines(said)) == [
+        "2 wait for a slot: 1st in line",
+        "cccccccccccc waits: asked again in 8 s (4th try): refused⟦U+001B⟧[2J",
+    ]
+    assert set(WAITED_FOR) == set(get_args(WaitsKind))

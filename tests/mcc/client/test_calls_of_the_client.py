@@ -287,3 +287,18 @@ def test_of_a_wrong_blueprint_the_client_is_told_all(served: Served) -> None:
     with MCC(served.url, token=served.token) as mcc, pytest.raises(Invalid) as refused:
         mcc.blueprints.keep(COURSE.replace("required", "requird"))
     assert [one["line"] for one in refused.value.errors] == [6, 7]
+
+
+async def test_both_clients_cancel_many_orders_and_list_by_the_same_filters(served: Served, store: Store) -> None:
+    with MCC(served.url, token=served.token) as mcc:
+        first, second = (mcc.orders.submit(prompt, labels=["a"]) for prompt in ("one", "two"))
+        since = store.orders.get(second.id).created_at
+        assert [one.id for one in mcc.orders.list(agent="master", since=since).items] == [second.id]
+        done = mcc.orders.cancel_all(agent="master", since=since, reason="enough")
+        assert (done.requested, done.ended, done.next_cursor) == (1, 1, None)
+        assert (mcc.orders.get(second.id).detail, mcc.orders.get(first.id).status) == ("enough", "queued")
+        with pytest.raises(Invalid):
+            mcc.orders.cancel_all(reason="which?")
+    async with AsyncMCC(served.url, token=served.token) as awaited:
+        assert (await awaited.orders.cancel_all(all=True)).requested == 1
+        assert (await awaited.orders.list(label="a", workspace="/nowhere")).items == ()

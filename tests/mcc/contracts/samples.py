@@ -88,6 +88,7 @@ from mcc.contracts.record import (
 )
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
+from mcc.contracts.waits import WaitsFor
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress, Wake
 from mcc.store.rows.audit import AuditNote
 from tests.mcc.contracts.document_samples import DOCUMENTS
@@ -405,6 +406,7 @@ WORK_ORDER = WorkOrder(
     started_at=AT,
     finished_at=LATER,
     last_seq=42,
+    waits_for=WaitsFor(kind="provider", order_id=SESSION_ID, position=3, until=LATER, tries=4, message=ODD),
     queue_position=3,
     blocked_by=DOCUMENT_ID,
     origin=OrderOrigin(kind="fork", order_id=SESSION_ID, after=9, note="Begins with entries 1 to 9."),

@@ -8,10 +8,12 @@ import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.exceptions import ConnectionError as RedisGone
 
+from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import Delta, Hint, order_channel
-from mcc.feed.feed import PENDING_DELTAS, Viewer
+from mcc.feed.feed import PENDING_DELTAS, WAITS, Viewer
 from mcc.feed.frames import PAGE_ENTRIES, EntryFrame, PageCache
+from mcc.testing.hand_drone import HandDrone
 
 NEVER = 3_600.0
 
@@ -292,3 +294,22 @@ def test_a_viewer_that_takes_no_text_holds_a_bounded_amount() -> None:
         viewer.offer(0, b"%d\n" % number)
     assert viewer.take_text(0).split(b"\n")[0] == b"10"
     assert viewer.take_text(0) == b""
+
+
+async def test_a_viewer_is_told_what_its_order_waits_for_each_time_that_it_changes(
+    store: Any, feed_of: Any, reader_of: Any
+) -> None:
+    order = store.orders.place(NewOrder(prompt="wait"), principal="someone").order
+
+    def told(reader: Any) -> list[Any]:
+        return [data["waits_for"] and data["waits_for"]["kind"] for _, name, data in reader.events if name == WAITS]
+
+    async with feed_of(store) as feed:
+        reader = reader_of(feed.stream(order.id, 0))
+        await reader.until(lambda reader: told(reader) == ["drone"])
+        drone = HandDrone(store)
+        await reader.until(lambda reader: told(reader) == ["drone", "slot"])
+        drone.claim(order.id)
+        await reader.until(lambda reader: told(reader) == ["drone", "slot", None])
+        assert all(id is None for id, name, _ in reader.events if name == WAITS)
+        await reader.stop()
