@@ -28,6 +28,7 @@ BENCHMARKS = {
     "channels": "CPU that publishing committed entries on Redis channels adds to an order of two calls",
     "storage": "bytes per order: new, packed and pruned",
     "orders": "CPU of an order of two calls, and orders per second, with 1, 2 and 4 drones",
+    "one_repository": "orders that read in one workspace beside one each, and with some that write among them",
     "backlog": "each operation with 1,000, 10,000 and 100,000 orders in the database, and the indexes it uses",
     "submit": "orders accepted and claimed per second, on SQLite and PostgreSQL, beside Celery's own delay()",
     "turns": "many concurrent turns in one process, beside a bare httpx loop and two other frameworks",

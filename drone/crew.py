@@ -13,11 +13,13 @@ from drone.agent.parts import AgentParts
 from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import outcome_of
+from drone.agent.ports.write_access import KnownFiles
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
 from drone.checkpoints.directory import CheckpointDirectory
+from drone.checkpoints.others import changed_by_others
 from drone.definitions import Definitions
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
@@ -38,14 +40,13 @@ from drone.sandbox.places.paths import PathError, Workspace
 from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from drone.threads import Pools, in_thread
-from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
+from drone.tools.catalog import MCP, Toolbox
 from drone.tools.environment import DETECTION, Detected, Look, WorkspaceSurvey
 from drone.tools.frame.capabilities import capability
 from drone.tools.frame.jobs import Jobs
 from drone.tools.frame.own import NO_OWN, own_tools
 from drone.tools.frame.tool import Joined
-from drone.tools.frame.wrappers import Redacted, only_reading
-from drone.tools.notes import NOTE_GROUPS
+from drone.tools.frame.wrappers import Redacted
 from drone.tools.rules_and_skills import with_agents_of
 from drone.worktrees.ending import clear_up
 from drone.worktrees.git_changes import used_git, with_current_head, with_git_facts
@@ -248,28 +249,9 @@ class Crew:
         own = (*offers({}, Limits().subagents_per_call), *ReportGate().specs())
         return (*self._toolbox.capabilities(), *map(capability, own), *self.servers.capabilities())
 
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
-        """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.
-
-        Looks only at the master: a child never gets a tool that its parent neither has nor passes on. True where it
-        cannot be determined, because orders that only read share their workspace. Tools for notes do not count: notes
-        lie in no workspace.
-        """
-        if order.kind is OrderKind.REVERT or order.mode == "plan":
-            return order.kind is OrderKind.REVERT
-        try:
-            checkpoints = self.checkpoints.of(order, workspace)
-            specs = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
-            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in specs):
-                return False
-            master = self._agents_in(workspace).get(order.agent)
-            allowed = provision(specs, master)
-            lowered = allowed.only_reading and SHELL_WRITE not in master.passes_on
-            had = map(only_reading, specs) if lowered else specs
-            writing = {spec.name for spec in had if spec.may_write and spec.group not in NOTE_GROUPS}
-            return not writing.isdisjoint((*allowed.names, *passed_on(specs, master)))
-        except (CannotHire, LookupError, PathError):
-            return True
+    def changed_by_others(self, order: WorkOrder, workspace: Workspace, known: KnownFiles) -> Sequence[str]:
+        """Those of the files that the order's agents know which somebody else has changed since. Blocks."""
+        return changed_by_others(workspace, self.checkpoints.of(order, workspace), known)
 
     @property
     def custody(self) -> Custody | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.inbox import People
 from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.ports.write_access import SharedWriting, WriteAccess
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
@@ -58,6 +59,8 @@ class OrderContext:
     """The opened workspace of the order; None = the crew opens it."""
     seen: Seen | None = None
     """The first look at that workspace; None = the crew looks."""
+    access: WriteAccess | None = None
+    """How its agents come to write in that workspace; None: whenever they like."""
     documents: DocumentPort | None = None
     """The document that the order generates or talks about."""
     notes: NotesPort | None = None
@@ -68,7 +71,8 @@ class OrderContext:
     def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
         """The turn of the order, new or resumed, with secrets redacted in everything that it writes."""
         journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
-        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people)
+        writing = None if self.access is None else SharedWriting(self.access)
+        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people, writing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +32,8 @@ from drone.agent.turns.call_ends import (
     what_is_left,
 )
 from drone.agent.turns.toolset import Output, StartedCall
-from drone.agent.turns.turn import Turn
+from drone.agent.turns.turn import Turn, wait_while_paused
+from drone.agent.turns.writing import hold_workspace, must_hold, telling_of_changes
 from drone.threads import side_by_side
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
@@ -69,6 +70,7 @@ class ToolCalls:
         self._gate = PermissionGate(agent, turn, state)
         self._late_starts: dict[str, ToolStarted] = {}
         self._reads: dict[str, ReadCall] = {}
+        self._changed: dict[str, Sequence[str]] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
         """Count the tool calls of the earlier conversation as evidence, too."""
@@ -137,13 +139,13 @@ class ToolCalls:
         return tuple(fact for start in starts.values() for fact in self._reads[start.call_id].started(start))
 
     def _waiting_calls(self, calls: Iterable[ToolCall]) -> Iterator[str]:
-        """Ids of the calls that are not allowed outright, and of ordered calls behind one of them."""
+        """Ids of the calls that may have to wait for a person or the workspace, and of ordered calls behind them."""
         waits = False
         for call in calls:
             spec, arguments = self._specs.get(call.name), self._reads[call.call_id].call.arguments
             if spec is None or call.name in self._state.finish_tools or not isinstance(arguments, Mapping):
                 continue
-            held = self._gate.word(spec, arguments) != "allow"
+            held = self._gate.word(spec, arguments) != "allow" or must_hold(self._turn, spec, self._state.origin)
             if held or (waits and spec.is_ordered):
                 yield call.call_id
             waits = waits or (held and spec.is_ordered)
@@ -202,6 +204,7 @@ class ToolCalls:
         call, later = self._reads[call.call_id].call, self._late_starts.pop(call.call_id, None)
         if later is not None:
             return await self._run_after_decision(call, later, width)
+        await self._hold_workspace(call)
         async with width:
             if crowded:
                 # Of many calls that wait for nothing, each would begin as soon as the one before it has ended, and no
@@ -224,6 +227,7 @@ class ToolCalls:
             passed = self._removed(self._specs[call.name]) or await self._decide(call)
             if isinstance(passed, Output):
                 break
+            await self._hold_workspace(call)
             async with width:
                 await self._may_begin(call, ())
                 # What the call would do may have changed while it waited for a slot: then a person decides once more.
@@ -234,6 +238,12 @@ class ToolCalls:
                     return (await self._execute(call, taken=True),)
         begun = self._reads[call.call_id].started(start)
         return (*begun, finished(call, passed, began, untrusted=False))
+
+    async def _hold_workspace(self, call: ToolCall) -> None:
+        """Wait until the order may write in its workspace, if this call may."""
+        origin, control = self._state.origin, self._agent_control
+        if must_hold(self._turn, self._specs.get(call.name), origin):
+            self._changed[call.call_id] = await hold_workspace(self._turn, call.call_id, origin, control)
 
     async def _decide(self, call: ToolCall) -> Decision:
         spec = self._specs[call.name]
@@ -264,12 +274,8 @@ class ToolCalls:
 
     async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
         """Wait out a pause. A resumed call that only continues its agents does not wait: each of them does itself."""
-        if call.call_id in begun and self._is_resumable(call.name):
-            return
-        while (block := self._agent_control.block()) is not None:
-            async with self._turn.blocked(call.call_id, self._state.origin.record_id, block):
-                await self._agent_control.until_resumed()
-        self._agent_control.check()
+        if not (call.call_id in begun and self._is_resumable(call.name)):
+            await wait_while_paused(self._turn, self._agent_control, call.call_id)
 
     async def _execute(self, call: ToolCall, *, taken: bool = False) -> ToolFinished:
         """The call's end; whatever the tool does becomes a result for the model. `taken`: the allowance has counted the
@@ -284,6 +290,7 @@ class ToolCalls:
         started = time.monotonic()
         try:
             output = self._reads[call.call_id].telling(refused or await self._run(call))
+            output = telling_of_changes(output, self._changed.pop(call.call_id, ()))
             await self._close_abandoned()
         except BaseException as error:
             # What concerns the run itself (cancellation, journal) is raised again here: it says nothing of the tool.

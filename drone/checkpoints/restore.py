@@ -51,7 +51,7 @@ def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *
         if entry.before is not None and entry.before.kind == "left_out":
             lost.append(path)
             continue
-        foreign = _foreign(present, entry.after) and not _is_index(path)
+        foreign = (entry.shared or _foreign(present, entry.after)) and not _is_index(path)
         below = (
             list(_below(trees, path, present, wanted))
             if entry.before is None or entry.before.kind != "directory"

@@ -23,11 +23,13 @@ _MOST_TEXT = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A path before an order's calls and after them; None = it did not exist."""
+    """A path before an order's calls and after them; None = it did not exist. `shared`: between two of the calls
+    somebody else changed it, too."""
 
     path: bytes
     before: TreeEntry | None
     after: TreeEntry | None
+    shared: bool = False
 
     @property
     def differs(self) -> bool:
@@ -35,19 +37,34 @@ class PathChange:
 
 
 def path_changes(trees: Trees, checkpoints: Sequence[Checkpoint]) -> dict[bytes, PathChange]:
-    """The changes by these checkpoints of an order, sorted by path. Open checkpoints are left out; where several calls
-    changed a path, the call that was closed last determines its state after."""
+    """The changes by these checkpoints of an order, in the order in which its calls began; sorted by path. Open
+    checkpoints are left out; where several calls changed a path, the call that was closed last determines its state
+    after. Somebody else changed a path that a call finds in a state in which no earlier call found or left it."""
     changes: dict[bytes, tuple[PathChange, int]] = {}
+    states: dict[bytes, list[TreeEntry | None]] = {}
     for checkpoint in checkpoints:
         if checkpoint.after is None or checkpoint.closed is None:
             continue
         for difference in differences(trees, checkpoint.before, checkpoint.after):
-            path, known = difference.path, changes.get(difference.path)
+            path, before, after = difference.path, difference.before, difference.after
+            known, earlier = changes.get(path), states.setdefault(path, [])
             if known is None:
-                changes[path] = PathChange(path, difference.before, difference.after), checkpoint.closed
-            elif checkpoint.closed > known[1]:
-                changes[path] = PathChange(path, known[0].before, difference.after), checkpoint.closed
+                changes[path] = PathChange(path, before, after), checkpoint.closed
+            else:
+                change, closed = known
+                # Calls of one order may overlap: one then finds what another had found, not what that left.
+                shared = change.shared or not any(_is_same(before, state) for state in earlier)
+                last = after if checkpoint.closed > closed else change.after
+                changes[path] = PathChange(path, change.before, last, shared), max(closed, checkpoint.closed)
+            earlier += (before, after)
     return {path: changes[path][0] for path in sorted(changes) if changes[path][0].differs}
+
+
+def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
+    """Whether two states of a path are the same; directories are, whatever they hold."""
+    if one is None or other is None:
+        return one is other
+    return one.kind == other.kind == "directory" or one.is_like(other)
 
 
 def is_in_git_directory(path: bytes) -> bool:

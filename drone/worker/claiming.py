@@ -160,16 +160,22 @@ class Claiming:
 
     @asynccontextmanager
     async def entered(self, claim: Claim, execution: Execution) -> AsyncIterator[Seen | None]:
-        """Work in the order's workspace, if it has one. Yields and raises what `Workspaces.entered` does, and raises
-        `CannotFetch` as well."""
+        """Work in the order's workspace, if it has one, in which `execution.access` then lets it write. Yields the
+        first look at it. Raises what `Workspaces.entered` does, and `CannotFetch`."""
         if self._workspaces is None or execution.workspace is None:
             yield None
             return
-        held, directory = execution.workspace, execution.directory
-        async with self._workspaces.entered(claim, held, execution.incarnation, directory) as seen:
-            if directory is None:
+        async with self._workspaces.entered(claim, execution.workspace, execution):
+            if execution.directory is None:
                 execution.directory = await self._workspaces.checked_out(claim.order)
-            yield seen
+                yield None
+            else:
+                yield await self._workspaces.seen(claim.order, execution.directory)
+
+    def left(self, execution: Execution) -> None:
+        """Note that the order is not held here any more: another one may write in its workspace."""
+        if self._workspaces is not None and execution.wrote:
+            self._workspaces.released.set()
 
     async def _claim_planned(self, execution: Execution) -> Claim | None:
         """Try without a workspace first, which most orders do not have; plan one only when the store asks for it."""

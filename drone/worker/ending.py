@@ -19,7 +19,7 @@ from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.database.errors import BadEntry, ControlsPending, StoreError, StoreFenced
 from mcc.store.rows.transitions import applied_draft, order_draft
 from mcc.store.rows.values import Claim, Claimable, EndedOrder, Ending, Parking
@@ -156,6 +156,7 @@ class Finisher:
             reason=block.reason,
             message=block.message,
             until=block.until,
+            in_line=block.reason is WaitingReason.WORKSPACE,
         )
         try:
             seq = await self._store.patiently(lambda store: store.claims.park(parking))

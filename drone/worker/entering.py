@@ -1,4 +1,4 @@
-"""Enters the workspace of a claimed order: waits for former holders to leave, sweeps their remains, surveys it."""
+"""Enters a workspace to write in it: waits for former holders of this machine to leave, and sweeps their remains."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,13 +7,11 @@ import structlog
 
 from drone.agent.ports.journal import Fenced
 from drone.crew import Crew
-from drone.order_context import Seen
 from drone.sandbox.host_lock import HostLock, Overtaken
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.protection.guard import sweep_placeholders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from mcc.contracts.order import OrderKind
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Claim
 
@@ -36,55 +34,55 @@ class Entrance:
     def __init__(
         self, store: AsyncStore, crew: Crew, lease: Keeper, grace_seconds: float, clock: Callable[[], float]
     ) -> None:
-        self._store = store
-        self._crew = crew
+        self.store = store
+        self.crew = crew
         self._lease = lease
         self._grace_seconds = grace_seconds
         self._clock = clock
 
-    async def enter(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
+    async def enter(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> None:
         """Take the lock, once no process of this machine that lost the workspace still uses it; then delete the
-        placeholders that a killed process left there for its programs. Answers what was seen there first; None where
-        the workspace is not open yet.
+        placeholders that a killed process left there for its programs. `workspace` None: it is not open yet.
 
         Raises `Busy`, and `drone.agent.ports.journal.Fenced` when another drone holds the order by now.
         """
-        threads = self._crew.pools.of(claim.order.id)
+        threads = self.crew.pools.of(claim.order.id)
         try:
-            # Most workspaces are free: then locking and looking are one piece of work for one thread.
-            locked, seen = await threads.claim(self._try_once, lock, claim, workspace)
+            # Most workspaces are free: then locking and sweeping are one piece of work for one thread.
+            locked = await threads.claim(self._try_once, lock, claim, workspace)
         except StoreUnavailable:
-            locked, seen = False, None
+            locked = False
         except Overtaken as problem:
             raise Fenced(str(problem)) from problem
-        if locked:
-            return seen
-        await self._wait_for(lock)
-        return await threads.claim(self._sweep_and_look, lock, claim, workspace)
+        if not locked:
+            await self._wait_for(lock)
+            await threads.claim(self._sweep, lock, claim, workspace)
 
-    def _try_once(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> tuple[bool, Seen | None]:
-        """Whether the lock was free, and what is seen in that case. Blocks."""
+    def _try_once(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> bool:
+        """Whether the lock was free; the workspace is swept in that case. Blocks."""
         locked = self._try_lock(lock)
-        return locked, self._sweep_and_look(lock, claim, workspace) if locked else None
+        if locked:
+            self._sweep(lock, claim, workspace)
+        return locked
 
-    def _sweep_and_look(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
-        """Sweep a locked workspace and look at it. Blocks."""
+    @staticmethod
+    def _sweep(lock: HostLock, claim: Claim, workspace: Workspace | None) -> None:
+        """Sweep a locked workspace. Blocks."""
         if workspace is None:
-            return None
+            return
         try:
             sweep_placeholders(workspace.fd, whole=lock.succeeds or claim.epoch > 1)
         except OSError as problem:
             log.warning("a workspace cannot be swept", order_id=claim.order.id, problem=str(problem))
-        return None if claim.order.kind is OrderKind.REVERT else self._crew.seen_in(workspace)
 
     async def _wait_for(self, lock: HostLock) -> None:
         """Wait for the lock; end its former holders after the grace period. Raises `Busy` and `Fenced`."""
         give_up = self._clock() + self._grace_seconds
         ended = False
         try:
-            while not await self._store.patiently(lambda _: self._try_lock(lock)):
+            while not await self.store.patiently(lambda _: self._try_lock(lock)):
                 if self._clock() >= give_up:
-                    if ended or not self._lease.trusted or not await self._store.patiently(lambda _: lock.end_others()):
+                    if ended or not self._lease.trusted or not await self.store.patiently(lambda _: lock.end_others()):
                         raise Busy(BUSY)
                     ended, give_up = True, self._clock() + self._grace_seconds
                 await asyncio.sleep(LOOK_SECONDS)

@@ -11,6 +11,7 @@ import structlog
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
 from drone.agent.control.inbox import People
+from drone.agent.ports.write_access import WriteAccess
 from drone.agent.state.tree import Tree
 from drone.sandbox.places.paths import Workspace
 from drone.worker.journal import OrderJournal
@@ -143,6 +144,10 @@ class Execution:
         self.workspace: WorkspaceHold | None = None
         self.directory: Workspace | None = None
         """The opened workspace, shared by all tools under this claim."""
+        self.access: WriteAccess | None = None
+        """How its agents come to write there."""
+        self.wrote = False
+        """The order was the only one that might write there."""
         self.invalid: str | None = None
         """Why the order can never have its workspace, and therefore ends."""
         self.waits_for: Sequence[Block] | None = None

@@ -76,6 +76,7 @@ class Runner:
             return await self._carry_out_or_abandon(execution, claim)
         finally:
             self._executions.leave(execution)
+            self._claiming.left(execution)
 
     async def _carry_out_or_abandon(self, execution: Execution, claim: Claim) -> FinishedOrder | None:
         """Abandon the order on an unexpected error, so that this drone does not hold it for ever."""
@@ -190,6 +191,7 @@ class Runner:
                     session=session,
                     workspace=execution.directory,
                     seen=seen,
+                    access=execution.access,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key),
                     reached=reached,

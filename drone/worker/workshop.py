@@ -137,6 +137,7 @@ class Workshop:
         async with asyncio.TaskGroup() as group:
             self._seeking.append(group.create_task(self._poll.run()))  # `wind_down` ends these first, while orders run
             self._seeking.append(group.create_task(self._seek_workspaces()))
+            self._seeking.append(group.create_task(self._workspaces.wake_writers(self._slots.take, self._start)))
             self._seeking.append(group.create_task(self._look_after_threads()))
             self._seeking.append(group.create_task(self._clear_checkpoints()))
             self._seeking.append(group.create_task(self._tidying.run()))

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from drone.agent.ports.write_access import HoldRefused
 from drone.checkouts.mirror import CannotFetch
 from drone.crew import Crew
 from drone.order_context import Seen
@@ -19,11 +20,13 @@ from drone.sandbox.places.paths import PathError, Workspace
 from drone.sandbox.places.workspace_key import keys_above, workspace_key
 from drone.sandbox.reaper import Process
 from drone.threads import NoThread
-from drone.worker.entering import GRACE_SECONDS, Entrance
+from drone.worker.entering import GRACE_SECONDS, Busy, Entrance
+from drone.worker.executions import Execution
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from drone.worker.site import Sight, Site, SiteVerdict, live_incarnations, sight_of, verdict
+from drone.worker.writing import OrderWriteAccess
 from mcc.addresses import AddressRefused
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
@@ -31,7 +34,7 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.database.errors import ControlsPending, StoreFenced
+from mcc.store.database.errors import ControlsPending, StoreFenced, StoreUnavailable
 from mcc.store.rows.transitions import cancels_order
 from mcc.store.rows.values import Claim, Parking, Waiting, WorkspaceHold
 
@@ -75,7 +78,7 @@ TAKEN_BACK = "a resume took it back before a drone could do it"
 class ClaimPlan:
     """How to claim an order that names a workspace.
 
-    `hold`: how the order holds its workspace. `workspace`: the opened workspace. `waits`: claim the order only to park
+    `hold`: the keys of its workspace. `workspace`: the opened workspace. `waits`: claim the order only to park
     it, for this reason. `found`: key of the directory that now stands at the path instead of the one in which the order
     began. `problem`: why the order can never have its workspace, which ends it.
     """
@@ -113,6 +116,8 @@ class Workspaces:
         self._me = Process.of(os.getpid())
         self._left: dict[str, float] = {}
         self._after = ""
+        self.released = asyncio.Event()
+        """Set whenever an order that wrote has left this drone."""
         self._holders = Holders(store, crew, lease)
         self._entrance = Entrance(store, crew, lease, times.grace_seconds, times.clock)
 
@@ -143,7 +148,7 @@ class Workspaces:
         if self._site.checkouts is None:
             return ClaimPlan(problem=NO_CHECKOUTS)
         key = self._site.checkouts.name(address, await self._holders.session_of(order))
-        hold = WorkspaceHold(key, exclusive=True, lasting=True, by_path=key)
+        hold = WorkspaceHold(key, lasting=True, by_path=key)
         if await self._crew.pools.of(order.id).tool(self._site.checkouts.has, key):
             return ClaimPlan(hold)
         if order.kind is OrderKind.REVERT:
@@ -173,7 +178,7 @@ class Workspaces:
         if is_git_address(workspace):
             return await self._plan_checkout(order, workspace)
         root = self._roots.named_by(workspace)
-        sight, hold = await self._look(root, order.id, self._sight_and_hold, order, workspace)
+        sight, hold = await self._look(root, order.id, self._sight_and_hold, workspace)
         if hold is not None and sight.workspace is not None:
             if order.kind is OrderKind.REVERT:
                 known = await self._look(root, order.id, self._holders.known, order, sight.workspace)
@@ -203,14 +208,14 @@ class Workspaces:
         async with asyncio.timeout(self._times.answer_seconds):
             return await self._crew.pools.looks.run_for(root, order_id, look, *arguments)
 
-    def _sight_and_hold(self, order: WorkOrder, path: str) -> tuple[Sight, WorkspaceHold | None]:
-        """What this drone sees of the order's directory, and how the order would hold it; no hold where the directory
-        is not seen. Blocks."""
+    def _sight_and_hold(self, path: str) -> tuple[Sight, WorkspaceHold | None]:
+        """What this drone sees of the order's directory, and the keys under which the order would hold it; None where
+        the directory is not seen. Blocks."""
         sight = sight_of(path, self._roots)
         if sight.workspace is None:
             return sight, None
-        key, alone = workspace_key(sight.workspace), self._crew.may_write(order, sight.workspace)
-        return sight, WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(sight.workspace))
+        key = workspace_key(sight.workspace)
+        return sight, WorkspaceHold(key.text, key.lasting, key.by_path, keys_above(sight.workspace))
 
     def replaced(self, order: WorkOrder, found: str) -> ClaimPlan | None:
         """How this drone claims an order that began in another directory than the one that now stands at its path;
@@ -285,6 +290,20 @@ class Workspaces:
             raise failures.exceptions[0] from failures
         return [order_id for task in requeued for order_id in task.result()]
 
+    async def wake_writers(self, take_slot: Callable[[], bool], start: Callable[[str], None]) -> None:
+        """Queue and start, until cancelled, the orders whose turn it is to write in a workspace that one has left."""
+        while True:
+            await self.released.wait()
+            self.released.clear()
+            try:
+                for order_id in await self._store.once(lambda store: store.workspaces.wake()):
+                    if take_slot():
+                        start(order_id)
+            except StoreUnavailable as problem:
+                log.debug("those in line for a workspace wait for the database", problem=str(problem))
+            except Exception:
+                log.exception("those in line for a workspace could not be woken")
+
     async def _requeue_under(self, root: str, waiting: Sequence[Waiting]) -> Sequence[str]:
         """As `requeue_waiting`, for the orders under one root; stops at the first whose file system does not answer."""
         requeued = []
@@ -313,19 +332,28 @@ class Workspaces:
         return waiting.key in (None, workspace_key(workspace, mark=False).text)
 
     @asynccontextmanager
-    async def entered(
-        self, claim: Claim, hold: WorkspaceHold, incarnation: str, workspace: Workspace | None = None
-    ) -> AsyncIterator[Seen | None]:
-        """Work in the workspace of a claimed order. Yields and raises what `Entrance.enter` does."""
+    async def entered(self, claim: Claim, hold: WorkspaceHold, execution: Execution) -> AsyncIterator[OrderWriteAccess]:
+        """Work in the workspace of a claimed order. Raises `Busy` where the order has to write from its beginning on
+        and cannot yet, and `drone.agent.ports.journal.Fenced`."""
         self._left.pop(claim.order.id, None)
         locks = self._site.locks or Locks(self._site.directory / "workspaces")
-        me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children, locks.service)
+        me = Holder.here(claim.order.id, claim.epoch, execution.incarnation, self.children, locks.service)
         live = partial(live_incarnations, self._store.store)
-        lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=live)
+        lock = HostLock(locks.directory, hold.key, me, exclusive=True, live=live)
+        access = OrderWriteAccess(self._entrance, lock, claim, hold, execution)
+        execution.access = access
         try:
-            yield await self._entrance.enter(lock, claim, workspace)
+            if access.from_the_beginning and isinstance(refused := await access.acquire(), HoldRefused):
+                raise Busy(refused.message)
+            yield access
         finally:
-            lock.release()
+            access.release()
+
+    async def seen(self, order: WorkOrder, workspace: Workspace) -> Seen | None:
+        """The first look at a workspace; None for an order that needs none."""
+        if order.kind is OrderKind.REVERT:
+            return None
+        return await self._crew.pools.of(order.id).claim(self._crew.seen_in, workspace)
 
 
 def _useless(controls: Sequence[Control]) -> list[Control]:

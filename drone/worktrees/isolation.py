@@ -12,6 +12,7 @@ from drone.agent.ports.report import Report
 from drone.agent.subagents.children import CannotHire
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.agent.turns.turn import Task, Turn
+from drone.agent.turns.writing import hold_workspace
 from drone.checkpoints.recording import NOTHING_CHANGED, CallCheckpoints, OrderCheckpoints
 from drone.sandbox.places.paths import Workspace, WorkspaceGone
 from drone.sandbox.places.worktree import Worktree
@@ -185,10 +186,9 @@ class Isolated:
             # Background jobs may still write there; what is saved must be all.
             await self._all.jobs.end(workspace)
         async with self._all.one_at_a_time:
-            if workspace is None:
-                outcome = await self._lost(page, turn)
-            else:
-                outcome = await self._bring_back(page, place, workspace, turn, report)
+            outcome = await (self._lost(page, turn) if workspace is None else self._save(page, place, workspace, turn))
+        if outcome.state is WorktreeState.EMPTY and outcome.kept is not None and outcome.kept.saved.tip != page.base:
+            outcome = await self._bring_back(page, outcome, task, turn, report)
         ended = outcome.as_fact(page)
         await turn.journal.write(_caller(task, turn), ended)
         if outcome.is_safe:
@@ -245,9 +245,10 @@ class Isolated:
         scratch = await turn.threads.tool(Workspace, place.git)
         return await WorkspaceGit.opened(checkout, scratch, self._all.protected)
 
-    async def _bring_back(
-        self, page: WorktreePage, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
+    async def _save(
+        self, page: WorktreePage, place: WorktreeDirectory, worktree: Worktree, turn: Turn
     ) -> WorktreeOutcome:
+        """Save the worktree. The outcome is that of a worktree from which nothing is merged."""
         try:
             repository = await worktree_repository(self._all.git, worktree, turn.threads)
             kept = await save(repository, page)
@@ -257,17 +258,27 @@ class Isolated:
             return WorktreeOutcome(
                 WorktreeState.KEPT, trouble=f"It could not be saved: {error}", where=str(place.directory)
             )
-        outcome = WorktreeOutcome(WorktreeState.EMPTY, kept, where=str(place.directory))
-        if kept.saved.tip == page.base:
-            return outcome
+        return WorktreeOutcome(WorktreeState.EMPTY, kept, where=str(place.directory))
+
+    async def _bring_back(
+        self, page: WorktreePage, outcome: WorktreeOutcome, task: Task, turn: Turn, report: Report
+    ) -> WorktreeOutcome:
+        """Merge what is saved, once the order may write in its workspace."""
         if not report.completed:
             return replace(outcome, state=WorktreeState.KEPT, trouble="The agent did not complete.")
+        # Waited for before the lock is taken, so that other agents make and merge their worktrees meanwhile.
+        if self._parent is None and turn.writing is not None and not turn.writing.held:
+            await hold_workspace(turn, page.record_id, _caller(task, turn))
+        async with self._all.one_at_a_time:
+            return await self._merge(page, outcome, turn)
+
+    async def _merge(self, page: WorktreePage, outcome: WorktreeOutcome, turn: Turn) -> WorktreeOutcome:
+        assert outcome.kept is not None
+        tip, place = outcome.kept.saved.tip, self._all.home.place(page.order_id, page.record_id)
         merging = Merging(await self._repository(place, turn), page, place, turn.threads, self._all.protected)
         after = Aftermath(turn)
         try:
-            merged = await merging.bring_back(
-                kept.saved.tip, lambda paths: self._checkpointed(paths, page, turn, after)
-            )
+            merged = await merging.bring_back(tip, lambda paths: self._checkpointed(paths, page, turn, after))
         except TROUBLE as error:
             return replace(outcome, state=WorktreeState.KEPT, trouble=f"It could not be merged: {error}")
         state = WorktreeState.CONFLICT if merged.conflicts else WorktreeState.MERGED

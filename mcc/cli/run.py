@@ -25,6 +25,9 @@ class TurnOptions:
             metavar="DIRECTORY|https://…", help="Directory or git address; the current directory if left out."
         ),
     ] = None
+    write: Annotated[
+        bool, typer.Option("--write", help="Be alone in writing in the workspace from the beginning on.")
+    ] = False
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
     session: Annotated[str | None, typer.Option(help="Session to go on with: its id, an end of it, or @last.")] = None
@@ -53,6 +56,7 @@ class TurnOptions:
     def order(self) -> dict[str, Any]:
         return {
             **workspace_fields(self.workspace, self.ref),
+            "write": self.write or None,
             "agent": self.agent,
             "session_id": self.session,
             "metadata": metadata_in(self.metadata or []),

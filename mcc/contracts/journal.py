@@ -30,10 +30,10 @@ from mcc.contracts.record import AgentEnd, ModelChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 1
+JOURNAL_VERSION = 2
 """Version of the shapes below. New orders have it, and so has every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1})
+READABLE_VERSIONS = frozenset({1, 2})
 """Journal versions that this code can read. A drone claims only orders with such a journal, and only a drone that can
 read a journal closes the agents that it has open.
 
@@ -322,13 +322,34 @@ class WorkspaceCheckpointed(NotedFact):
         return f"checkpoint of {self.files:,} files ({self.bytes:,} bytes{without})"
 
 
+class WorkspaceHeld(NotedFact):
+    """The order is the only one that writes in its workspace, until its claim ends; the next call writes there.
+
+    `key` identifies the workspace. `waited_seconds`: since it first wanted to; `holder`: the order that it waited for
+    last, if that is known. `changed`: the first files that its agents had read and that others have changed since.
+    """
+
+    kind: ClassVar[str] = "workspace.held"
+    key: str
+    waited_seconds: float = 0.0
+    holder: str | None = None
+    changed: tuple[Text, ...] = ()
+
+    @property
+    def in_words(self) -> Text:
+        waited = f" after {self.waited_seconds:,.1f} s" if self.waited_seconds >= 0.1 else ""
+        behind = f", behind order {self.holder}" if self.holder else ""
+        changed = f"; changed by others meanwhile: {', '.join(self.changed)}" if self.changed else ""
+        return f"alone in writing in its workspace{waited}{behind}{changed}"
+
+
 OrderFact: TypeAlias = (
     OrderQueued | OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting | OrderResumed | OrderFinished
 )
 AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentFinished
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
 CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
-NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed
+NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed | WorkspaceHeld
 GitFact: TypeAlias = WorkspaceCommitted | WorktreeMade | WorktreeEnded
 PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
 AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | GitFact | PersonFact

@@ -160,6 +160,9 @@ class NewOrder(Closed):
     files. `on_ask`: what happens to a call that needs a person's approval; None = as the operator's configuration says,
     and if that says nothing, as it depends on whether the caller can be asked.
 
+    `write`: it is alone in writing in its workspace from its beginning on. Otherwise that begins with the first call
+    that may write there. In mode plan nothing is written.
+
     `egress`: which of the hosts that the operator lets tools reach are open to this order's agents; None = all of them.
 
     `metadata` is for programs: the order's tools see it, its models do not. `controls`: the only controls accepted
@@ -176,6 +179,7 @@ class NewOrder(Closed):
     max_output_tokens: OutputTokens | None = None
     service_tier: ServiceTier | None = None
     workspace: Path | None = None
+    write: bool = False
     ref: Annotated[str, StringConstraints(pattern=GIT_REF)] | None = None
     document_id: Annotated[Identifier | None, Field(validate_default=True)] = None
     blueprint: Annotated[BlueprintRef | None, Field(validate_default=True)] = None

@@ -33,6 +33,7 @@ from mcc.store.work.notes import NoteStore
 from mcc.store.work.orders import OrderStore, QueueBound
 from mcc.store.work.sessions import SessionStore
 from mcc.store.work.sweep import Sweeper
+from mcc.store.work.workspaces import WorkspaceLines
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,6 +136,7 @@ class Store:
     notes: NoteStore
     grants: GrantStore
     mcp_servers: McpServerStore
+    workspaces: WorkspaceLines
 
     def schema_problem(self) -> str | None:
         """None when the schema is that of this version, else a sentence that says what to do."""
@@ -202,4 +204,5 @@ def open_store(
         notes=NoteStore(database),
         grants=GrantStore(database),
         mcp_servers=McpServerStore(database),
+        workspaces=WorkspaceLines(database),
     )

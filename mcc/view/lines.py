@@ -26,6 +26,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -197,7 +198,7 @@ def words_of(entry: Entry) -> str | None:
             return fact.in_words
         case BudgetWarned() | TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed():
             return fact.in_words
-        case WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+        case WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
             return fact.in_words
         case OrderQueued():
             return f"order {entry.order_id} queued on {fact.queue}"

@@ -24,6 +24,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -249,7 +250,7 @@ class Story:
                     self._add_note(entry, fact.name)
             case AgentReused() | BudgetWarned() | TranscriptCompacted() | DocumentChanged():
                 self._add_note(entry, fact.kind)
-            case WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+            case WorkspaceCheckpointed() | WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
                 self._add_note(entry, fact.kind)
             case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderResumed():
                 self._order(entry, fact)

@@ -39,6 +39,7 @@ MEANINGS: Mapping[str, str] = {
     "question.answered": "The person has answered.",
     "transcript.compacted": "What a model is shown no longer: tool results were shortened to fit into its context.",
     "document.changed": "A document got a new version.",
+    "workspace.held": "From now on, the order is the only one that writes in its workspace.",
     "workspace.checkpointed": "What the workspace held was kept on the drone's host, before a call that may change it.",
     "workspace.committed": "An agent made a commit.",
     "worktree.made": "A subagent begins to work in a worktree of its own.",

@@ -119,7 +119,7 @@ def test_the_watch_notices_an_effect_without_an_intent() -> None:
     store = temporary_store()
     order = store.orders.place(NewOrder(prompt="x"), principal="test").order
     watch = Watch(store)
-    watch.placed(order, writes=True)
+    watch.placed(order)
     HandDrone(store).claim(order.id)
     watch.look(order.id)
     watch.effect(order.id, "master", "a-call", "ledger_once", 1)

@@ -9,8 +9,8 @@ COPIED = ("mcc", "drone", "prompts")
 
 EDITS = {
     "mcc/contracts/journal.py": (
-        ("JOURNAL_VERSION = 1\n", "JOURNAL_VERSION = 2\n"),
-        ("READABLE_VERSIONS = frozenset({1})\n", "READABLE_VERSIONS = frozenset({1, 2})\n"),
+        ("JOURNAL_VERSION = 2\n", "JOURNAL_VERSION = 3\n"),
+        ("READABLE_VERSIONS = frozenset({1, 2})\n", "READABLE_VERSIONS = frozenset({1, 2, 3})\n"),
     ),
     "mcc/contracts/upcast.py": (
         ("_UPCASTS: Mapping[str, Upcast] = {}\n", (HERE / "upcast_of_origins.txt").read_text()),
@@ -31,5 +31,5 @@ def make(folder: Path) -> Path:
             assert text.count(old) == 1, f"{file} has this {text.count(old)} times: {old}"
             text = text.replace(old, new)
         path.write_text(text)
-    shutil.copy(HERE / "r002_praise.txt", folder / "mcc/store/migrations/versions/r002_praise.py")
+    shutil.copy(HERE / "r003_praise.txt", folder / "mcc/store/migrations/versions/r003_praise.py")
     return folder

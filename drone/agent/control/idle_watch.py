@@ -20,6 +20,7 @@ _PRECEDENCE = (
     WaitingReason.PROVIDER,
     WaitingReason.FUNCTION,
     WaitingReason.PAUSED,
+    WaitingReason.WORKSPACE,
     WaitingReason.APPROVAL,
     WaitingReason.QUESTION,
 )

@@ -141,6 +141,10 @@ WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
 """Tool groups whose tools may change a workspace's content."""
 
 
+_ELSEWHERE = frozenset({"mcp", "memory_write", "plans_write", "tasks_write", "document_write"})
+"""Tool groups whose tools write something that lies in no workspace."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as models see it (name, description, JSON Schema of its arguments), and what the runtime needs to know.
@@ -192,6 +196,11 @@ class ToolSpec:
         if self.group == SHELL_READ and self.effects == "execute":
             return False
         return self.effects in CHANGING or self.group in WRITING_GROUPS
+
+    @property
+    def writes_in_workspace(self) -> bool:
+        """Whether a call of it may change the workspace, so that its order has to be the only one that does."""
+        return self.may_write and self.group not in _ELSEWHERE
 
     @property
     def only_reads(self) -> bool:

@@ -36,6 +36,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import EarlierTurn
@@ -325,7 +326,7 @@ def text_for_model(fact: Fact) -> str | None:
             return None
         case TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
             return None
-        case WorktreeMade() | WorktreeEnded():
+        case WorktreeMade() | WorktreeEnded() | WorkspaceHeld():
             return None
         case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
             return None

@@ -41,6 +41,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -187,7 +188,7 @@ class RecordState:
                     item.heard = item.heard or known
             case WorktreeMade() | WorktreeEnded():
                 self.children.worktrees[known.child_id] = known
-            case AgentReused() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
+            case AgentReused() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceHeld() | WorkspaceCommitted():
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
                 pass

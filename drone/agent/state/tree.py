@@ -262,6 +262,16 @@ class Tree:
         """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""
         return above in self._lineage(record_id)
 
+    def in_worktree(self, record_id: str | None, *, ended: bool = False) -> bool:
+        """Whether this agent works in a worktree, its own or that of an agent above it; `ended`: or has done so."""
+        for agent_id in self._lineage(record_id):
+            record = self.records.get(agent_id or "")
+            above = self.records.get(record.origin.parent_id or "") if record is not None else None
+            known = above.children.worktrees.get(agent_id or "") if above is not None else None
+            if isinstance(known, WorktreeMade) or (ended and known is not None):
+                return True
+        return False
+
     def metadata(self, record_id: str | None) -> Mapping[str, Any]:
         """The metadata that people set on the order, on every ancestor and on this agent; the nearest wins."""
         found = dict(self.restraints.metadata)

@@ -18,6 +18,7 @@ from drone.agent.ports.journal import Journal
 from drone.agent.ports.messages import Message
 from drone.agent.ports.model import AskLater
 from drone.agent.ports.permits import Permits
+from drone.agent.ports.write_access import SharedWriting
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree, TreeJournal
 from drone.threads import OwnThreads
@@ -123,6 +124,9 @@ class Turn:
     redactor: Redactor = field(default_factory=Redactor)
     """Removes secrets from texts that tools show or store beside their result."""
 
+    writing: SharedWriting | None = None
+    """How its agents come to write in the workspace; None: whenever they like."""
+
     permits: dict[str, Permits] = field(default_factory=dict)
     """The effective permission of each agent running here, by record id."""
 
@@ -153,6 +157,7 @@ class Turn:
         threads: OwnThreads | None = None,
         redactor: Redactor | None = None,
         people: People | None = None,
+        writing: SharedWriting | None = None,
     ) -> "Turn":
         """`tree`: that of a resumed turn. `people`: who can be asked. Give both only without a `router`, which already
         has them."""
@@ -170,6 +175,7 @@ class Turn:
             threads=threads or OwnThreads(),
             root=router.tree.root,
             redactor=redactor or Redactor(),
+            writing=writing,
         )
 
     @property
@@ -267,12 +273,13 @@ async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
     await wait_while_paused(turn, agent_control)
 
 
-async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `RunEnded`."""
+async def wait_while_paused(turn: Turn, agent_control: AgentControl, activity: str | None = None) -> None:
+    """Wait until this agent is not paused; its slot is lent out meanwhile. `activity`: what waits (see `IdleWatch`),
+    None = its run. Raises `RunEnded`."""
     record_id = agent_control.origin.record_id or ""
     agent_control.check()
     while (block := agent_control.block()) is not None:
-        async with turn.blocked(record_id, record_id, block):
+        async with turn.blocked(activity or record_id, record_id, block):
             await agent_control.until_resumed()
 
 

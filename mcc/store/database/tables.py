@@ -100,7 +100,11 @@ class IdempotencyRow(Row, table=True):
 
 class OrderStateRow(Row, table=True):
     """The part of an order that changes while it runs, and the order's only lock: every transaction that writes
-    anything about an order locks this row first."""
+    anything about an order locks this row first.
+
+    `writes`: it has written in its workspace. `wants_key`, `wants_at`: the workspace in which it wants to write, and
+    since when it stands in the line for that.
+    """
 
     __tablename__ = "order_state"
     __table_args__ = (
@@ -118,6 +122,7 @@ class OrderStateRow(Row, table=True):
         partial_index("waiting_orders", "reason", "order_id", where=_WAITING),
         partial_index("waiting_orders_due", "not_before", where=f"{_WAITING} AND not_before IS NOT NULL"),
         partial_index("waiting_orders_over", "waits_until", where=_WAITING),
+        partial_index("orders_in_line", "wants_key", "wants_at", "order_id", where="wants_key IS NOT NULL"),
         HALF_FILLED,
     )
 
@@ -142,6 +147,9 @@ class OrderStateRow(Row, table=True):
     incarnation: str | None = None
     claim_token: str | None = None
     workspace_key: str | None = None
+    writes: bool = Field(default=False, sa_column_kwargs={"server_default": sa.false()})
+    wants_key: str | None = None
+    wants_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     metadata_json: str | None = None
     input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
@@ -275,7 +283,8 @@ class ChatRecordRow(Row, table=True):
 
 
 class WorkspaceLockRow(Row, table=True):
-    """The lock of a claimed order on its workspace: exclusive if the order may write there, else shared by readers."""
+    """The lock of a claimed order that writes in its workspace. `exclusive` is always true: only drones of earlier
+    versions lock for readers as well."""
 
     __tablename__ = "workspace_locks"
 

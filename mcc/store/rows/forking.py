@@ -29,6 +29,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
@@ -184,7 +185,7 @@ def _is_copied(fact: AnyFact, begun: bool, *, whole: bool) -> bool:
             return begun
         case TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
             return begun
-        case WorktreeMade() | WorktreeEnded():
+        case WorktreeMade() | WorktreeEnded() | WorkspaceHeld():
             return begun
         case _:
             assert_never(fact)
@@ -240,7 +241,8 @@ class DerivedOrder:
 
 
 def same_input(source: WorkOrder, at: datetime) -> NewOrder:
-    """An order with the same input. It may begin at once, and its time to expiry is as long as the source's was.
+    """An order with the same input. It may begin at once, as one that reads, and its time to expiry is as long as the
+    source's was.
 
     If a document was made for the source, the new order continues that document.
     """
@@ -248,7 +250,12 @@ def same_input(source: WorkOrder, at: datetime) -> NewOrder:
     expires_at = None
     if source.expires_at is not None:
         expires_at = at + min(max(source.expires_at - source.created_at, timedelta(seconds=1)), LAST - at)
-    again: dict[str, object] = {"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE}
+    again: dict[str, object] = {
+        "not_before": None,
+        "expires_at": expires_at,
+        "when_busy": WhenBusy.ENQUEUE,
+        "write": False,
+    }
     if source.kind is OrderKind.GENERATE:
         # The document got this metadata when the source was placed; people may have changed it since.
         generation = source.generation and source.generation.model_copy(update={"metadata": {}})

@@ -30,6 +30,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -111,6 +112,8 @@ def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple
             case AgentStarted() | AgentStep() | AgentReused() | ModelRetried() | ModelFellBack():
                 pass
             case GateChecked() | VerifyChecked() | ControlApplied() | BudgetWarned() | TranscriptCompacted():
+                pass
+            case WorkspaceHeld():
                 pass
             case DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
                 pass

@@ -1,6 +1,5 @@
-"""The row of an order: locking it with its workspace, and writing entries under that lock."""
+"""The row of an order: locking it, and writing entries under that lock."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,75 +12,17 @@ from mcc.contracts.entry import Draft, Entry, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json, unchecked
-from mcc.contracts.status import OrderStatus, Reason
+from mcc.contracts.status import FINAL, OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.columns import listed, postgres_rows
 from mcc.store.database.direct import execute_later, send_later
 from mcc.store.database.errors import BadEntry
-from mcc.store.database.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
+from mcc.store.database.tables import BLOBS, JOURNAL, STATE, among
 from mcc.store.rows.packs import rows_in_pack
 from mcc.store.rows.texts import EntryOutline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
 from mcc.store.rows.transitions import fold_or_none
-from mcc.store.rows.values import WorkspaceHold
-
-_NAMESPACE = 0x4D4343
-# The keys are locked in list order. All transactions sort their lists the same way, so no two can deadlock.
-_LOCK_KEYS = sa.text(
-    "SELECT pg_advisory_xact_lock(:namespace, hashtext(key))"
-    " FROM json_array_elements_text(CAST(:keys AS json)) AS keys (key)"
-)
-_IN_THE_WAY = (
-    sa.select(WORKSPACE_LOCKS.c.order_id)
-    .where(
-        among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
-        WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
-        sa.or_(WORKSPACE_LOCKS.c.exclusive, sa.bindparam("alone", type_=sa.Boolean)),
-        # Neither a join nor EXISTS: a database could begin either of them with all running orders.
-        sa.select(STATE.c.status)
-        .where(STATE.c.order_id == WORKSPACE_LOCKS.c.order_id, STATE.c.epoch == WORKSPACE_LOCKS.c.epoch)
-        .scalar_subquery()
-        == OrderStatus.RUNNING.value,
-    )
-    .limit(1)
-)
-_TAKE = {
-    dialect: sa.text(
-        "INSERT INTO workspace_locks (workspace_key, order_id, epoch, exclusive)"
-        # Without the WHERE, SQLite would parse ON CONFLICT as the ON of a join.
-        f" SELECT value, :by, :epoch, :alone FROM {keys} WHERE true"
-        " ON CONFLICT (workspace_key, order_id) DO UPDATE SET epoch = excluded.epoch, exclusive = excluded.exclusive"
-    )
-    for dialect, keys in {
-        "postgresql": "json_array_elements_text(CAST(:keys AS json)) AS keys (value)",
-        "sqlite": "json_each(:keys)",
-    }.items()
-}
-"""Inserts all keys with one statement, to save a round trip to the server for each."""
-_RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"))
-
-
-def lock_workspace(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
-    """Lock the workspace for an order whose row this transaction has locked; False when a running order conflicts.
-
-    Claims of the same workspace, or of one inside the other, are serialized: on PostgreSQL by advisory locks on the
-    keys, on SQLite because all writes are.
-    """
-    if connection.dialect.name == "postgresql":
-        keys = json.dumps(sorted({*hold.keys, *hold.above}))
-        execute_later(connection, _LOCK_KEYS, {"namespace": _NAMESPACE, "keys": keys})
-    wanted = {"by": order_id, "alone": hold.exclusive}
-    if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
-        return False
-    taken = json.dumps(list(dict.fromkeys(hold.taken)))
-    execute_later(connection, _TAKE[connection.dialect.name], {**wanted, "keys": taken, "epoch": epoch})
-    return True
-
-
-def unlock_workspace(connection: Connection, order_id: str) -> None:
-    """Remove the order's lock on its workspace."""
-    execute_later(connection, _RELEASE, {"of": order_id})
-
+from mcc.store.rows.workspace_rows import unlock_workspace
 
 USAGE = tuple(Usage.model_fields)
 ENTRY_COLUMNS = (
@@ -163,6 +104,9 @@ class OrderState:
     not_before: int | None
     expires_at: int | None
     waits_until: int | None
+    writes: bool
+    wants_key: str | None
+    wants_at: int | None
 
     @classmethod
     def of(cls, row: sa.RowMapping) -> "OrderState":
@@ -272,8 +216,10 @@ def write(
     """Number and insert `drafts`, and change the locked row; answers the row as it is afterwards.
 
     `changes` are columns of the row and their new values. The caller holds the lock, so `state` is current. An order
-    that stops running releases its workspace.
+    that stops running releases its workspace; one that ends leaves the line for it.
     """
+    if status in FINAL and state.wants_key is not None:
+        changes |= {"wants_key": None, "wants_at": None}
     new_seq = state.last_seq + len(drafts)
     used = spent_in(drafts)
     counted = {name: count for name in USAGE if (count := getattr(used, name)) != 0}

@@ -66,7 +66,7 @@ def _below(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceHold:
-    """The lock that an order needs on its workspace: `exclusive` if the order may write there, else shared by readers.
+    """The keys under which an order holds its workspace while it writes there.
 
     `lasting`: every machine that sees the directory derives the same `key`, so another key means another directory.
     `by_path`: the key that this machine derives from the path for a directory without a lasting key. Both are locked,
@@ -75,7 +75,6 @@ class WorkspaceHold:
     """
 
     key: str
-    exclusive: bool
     lasting: bool = True
     by_path: str | None = None
     above: tuple[str, ...] = ()
@@ -101,7 +100,8 @@ class Claim:
     """A claimed order. Every later write of its holder names `epoch` and numbers entries from `last_seq` + 1 on.
 
     `entry`: the entry `order.claimed` of this claim; None when the same claim is answered again. `has_open_controls`:
-    controls that were requested earlier are still open.
+    controls that were requested earlier are still open. `writes`: it wrote in its workspace under an
+    earlier claim; `wants_since`: it has stood in the line for that since then.
     """
 
     order: WorkOrder
@@ -111,6 +111,8 @@ class Claim:
     control_seq: int
     entry: Entry | None = field(default=None, compare=False)
     has_open_controls: bool = True
+    writes: bool = False
+    wants_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class Parking:
 
     `message`: the reason in a sentence for people. `until`: when the order resumes by itself; None: never. `found`: the
     lasting key of a different directory that now lies at the path where the order began; a resume accepts that one.
+    `in_line`: it waits for its turn to write in its workspace, and keeps its place in the line for that.
     """
 
     order_id: str
@@ -196,6 +199,7 @@ class Parking:
     message: str
     until: datetime | None = None
     found: str | None = None
+    in_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,11 @@ _UNFINISHED = (
 
 
 def _holders() -> sa.Select[Any]:
-    """The running orders that hold the workspaces which these orders want, with those orders."""
+    """The running orders that write in the workspaces in which these orders want to write, with those orders."""
     holding = STATE.alias("holding")
     return (
         sa.select(STATE.c.order_id, holding.c.order_id.label("holder"))
-        .join(WORKSPACE_LOCKS, WORKSPACE_LOCKS.c.workspace_key == STATE.c.workspace_key)
+        .join(WORKSPACE_LOCKS, WORKSPACE_LOCKS.c.workspace_key == STATE.c.wants_key)
         .join(
             holding,
             sa.and_(holding.c.order_id == WORKSPACE_LOCKS.c.order_id, holding.c.epoch == WORKSPACE_LOCKS.c.epoch),
@@ -85,7 +85,9 @@ def waits_of(connection: Connection, order_ids: Sequence[str], time: DatabaseTim
 def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
     queued = _queued(connection, [row for row in rows if row["status"] == OrderStatus.QUEUED.value], time)
     begun = [row for row in rows if row["status"] in (OrderStatus.RUNNING.value, OrderStatus.WAITING.value)]
-    last = _after_last_entries(connection, [row["id"] for row in begun], time) if begun else {}
+    ids = [row["id"] for row in begun]
+    last = _after_last_entries(connection, ids, time) if begun else {}
+    holders = {row.order_id: row.holder for row in connection.execute(_HOLDERS, {"ids": ids})} if begun else {}
     waits: dict[str, WaitsFor | None] = {
         id: waits_for(OrderStatus.QUEUED, queued=place) for id, place in queued.items()
     }
@@ -97,6 +99,7 @@ def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: Database
             not_before=NewOrder.model_validate(parsed(row["spec_json"])).not_before
             if reason == WaitingReason.NOT_BEFORE.value
             else None,
+            workspace_of=holders.get(row["id"]),
             after=last.get(row["id"]),
         )
     return waits

@@ -12,12 +12,12 @@ from mcc.contracts.entry import Draft
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import OrderStatus, sources_of
-from mcc.store.database.clock import moment
+from mcc.store.database.clock import moment, moment_or_none
 from mcc.store.database.engine import DatabaseTime
 from mcc.store.database.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.database.tables import DRONES, ORDERS, STATE, among
 from mcc.store.rows.control_rows import controls_of
-from mcc.store.rows.order_rows import OrderState, insert_all, lock_workspace, unlock_workspace
+from mcc.store.rows.order_rows import OrderState, insert_all
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transitions import SOLO, check_workspace, order_draft, unsettled
 from mcc.store.rows.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
@@ -149,23 +149,14 @@ class GroupClaim:
     def _in_its_workspace(
         self, connection: Connection, row: sa.RowMapping, hold: WorkspaceHold
     ) -> sa.RowMapping | AnotherWorkspace | None:
-        """Claim the order with its workspace; the state afterwards, None where the workspace is locked.
-
-        Each such order is claimed before the next one is looked at, which may need the same workspace.
-        """
+        """Claim the order for this directory; the state afterwards, None where it cannot be claimed any more."""
         order_id = row["id"]
         try:
             check_workspace(order_id, row["workspace_key"], hold)
         except AnotherWorkspace as another:
             return another
-        if not lock_workspace(connection, order_id, row["epoch"] + 1, hold):
-            return None
         parameters = self._parameters([order_id], lasting=hold.key if hold.lasting else None)
-        state = connection.execute(_claim(self.time), parameters).mappings().first()
-        # Between lock and claim the order may have expired: its lock would stop others until the next sweep.
-        if state is None:
-            unlock_workspace(connection, order_id)
-        return state
+        return connection.execute(_claim(self.time), parameters).mappings().first()
 
     def _written(
         self, connection: Connection, claimed: Sequence[tuple[sa.RowMapping, sa.RowMapping]]
@@ -219,4 +210,6 @@ def _claim_of(
         control_seq=unsettled(controls, state.control_seq),
         entry=draft.numbered(state.order_id, state.last_seq) if draft else None,
         has_open_controls=any(control.open for control in controls),
+        writes=state.writes,
+        wants_since=moment_or_none(state.wants_at),
     )

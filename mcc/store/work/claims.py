@@ -71,6 +71,7 @@ def _waiting(most: int) -> sa.Select[Any]:
         .where(
             is_status(STATE.c.status, OrderStatus.WAITING),
             STATE.c.reason == sa.bindparam("reason"),
+            STATE.c.wants_key.is_(None),
             STATE.c.order_id > sa.bindparam("after"),
         )
         .order_by(STATE.c.order_id)
@@ -85,7 +86,8 @@ class Claims:
     def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
         """Orders that a drone can claim now, best first: due, first in their session, by priority, then by age.
 
-        `besides`: ids to leave out, such as orders whose workspace is locked, so that they do not use up the limit.
+        `besides`: ids to leave out, such as orders whose workspace this drone does not see, so that they do not use up
+        the limit.
         """
 
         def first(connection: Connection) -> list[sa.Row[Any]]:
@@ -114,10 +116,9 @@ class Claims:
         Claiming again with the same token answers the same claim. `alone`: this process holds no other order, which is
         required for orders that lost several drones in a row.
 
-        `workspace` stays locked while the order runs under this claim. While another running order holds a conflicting
-        lock, nothing changes and the answer is None. The first workspace with a lasting key is the one in which the
-        order begins; a claim with another key raises `AnotherWorkspace` and changes nothing, until the order is parked
-        because of that other directory and a resume accepts it.
+        The first `workspace` with a lasting key is the one in which the order begins; a claim with another key raises
+        `AnotherWorkspace` and changes nothing, until the order is parked because of that other directory and a resume
+        accepts it. The claim locks nothing there: see `WorkspaceLines.acquire`.
 
         `workspace_optional` False: for an order that names a workspace, a claim without `workspace` raises
         `WorkspaceNeeded` and changes nothing.
@@ -244,6 +245,7 @@ class Claims:
             raise _controls_pending(state)
         fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
         due = micros(parking.until) if parking.until else None
+        leaves = {} if parking.in_line or state.wants_key is None else {"wants_key": None, "wants_at": None}
         since = max(due or 0, int(connection.scalar(sa.select(self._database.time.now)) or 0))
         write(
             connection,
@@ -256,11 +258,13 @@ class Claims:
             claim_token=None,
             not_before=due,
             waits_until=waits_until(since, state.expires_at),
+            **leaves,
         )
         return number
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
-        """Orders that wait for this reason, by id (oldest first), starting behind the id `after`."""
+        """Orders that wait for this reason, by id (oldest first), starting behind the id `after`; without those in the
+        line for a workspace, whose turn others find out."""
         page = {"reason": reason.value, "after": after}
         rows = self._database.read(lambda connection: connection.execute(_waiting(limit), page).all())
         return [

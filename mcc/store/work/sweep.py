@@ -1,4 +1,4 @@
-"""The sweep: requeues orders of lost drones, ends expired orders, resumes due ones."""
+"""The sweep: requeues orders of lost drones, ends expired orders, resumes due ones and those whose turn it is."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +39,7 @@ from mcc.store.work.approvals import settle_overdue
 from mcc.store.work.claims import resume
 from mcc.store.work.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.work.leases import CUT, LIVE, LOST
+from mcc.store.work.workspaces import to_wake, wake_first
 
 _BEAT = sa.text(
     "INSERT INTO sweepers (name, beat_at) VALUES (:name, :at)"
@@ -113,13 +114,14 @@ class Sweeper:
         """
         # First, so that the orders of those declared lost are found by the queries that follow.
         declared = self._declare_lost(steady_seconds) if may_expire else ()
-        orphaned, never_began, waited, due, undecided = self._database.read(self._found)
+        orphaned, never_began, waited, due, undecided, first = self._database.read(self._found)
         failures: dict[str, str] = {}
         # Inbox items first: the journal of an order that is also due then holds the missing decision before it resumes.
         settled = list(self._each(undecided, settle_overdue, failures))
         queued = [state.order_id for state in settled if state.status is OrderStatus.QUEUED]
         ended = [state.order_id for state in self._each(dict.fromkeys((*never_began, *waited)), _expire, failures)]
         resumed = queued + [state.order_id for state in self._each(due, _resume, failures)]
+        resumed += [state.order_id for state in self._each(first, wake_first, failures)]
         requeued: list[str] = []
         for state in self._each(orphaned, _take_back, failures):
             (requeued if state.status is OrderStatus.QUEUED else ended).append(state.order_id)
@@ -128,9 +130,10 @@ class Sweeper:
         return Swept(lost, tuple(requeued), tuple(ended), tuple(resumed), cut, failures)
 
     def _found(self, connection: Connection) -> Sequence[Sequence[str]]:
-        now = {"now": connection.scalar(sa.select(self._database.time.now))}
+        now = {"now": int(connection.scalar(sa.select(self._database.time.now)) or 0)}
         wanted = (_ORPHANED, NEVER_BEGAN, WAITED_TOO_LONG, DUE, _UNDECIDED)
-        return [list(dict.fromkeys(connection.execute(found, now).scalars())) for found in wanted]
+        found = [list(dict.fromkeys(connection.execute(query, now).scalars())) for query in wanted]
+        return [*found, to_wake(connection, now["now"])]
 
     def _declare_lost(self, steady_seconds: float) -> Sequence[tuple[str, str]]:
         time = self._database.time

@@ -82,12 +82,22 @@ def test_an_order_is_parked_once(scene: Scene, committed: bool) -> None:
 @both
 def test_a_claim_with_a_workspace_is_made_once(scene: Scene, committed: bool) -> None:
     order, drone = scene.place(), scene.drone()
-    hold = WorkspaceHold("key", exclusive=True)
+    hold = WorkspaceHold("key")
     with losing(scene, committed=committed):
         claim = scene.store.claims.claim(
             order.id, incarnation=drone, claim_token="t", drone="d", alone=True, workspace=hold
         )
     assert claim and claim.epoch == 1
+
+
+@both
+def test_a_workspace_is_acquired_once(scene: Scene, committed: bool) -> None:
+    held, other = scene.running(), scene.running()
+    with losing(scene, committed=committed):
+        assert scene.store.workspaces.acquire(held.order_id, held.epoch, WorkspaceHold("key")) is None
+    with losing(scene, committed=committed):
+        taken = scene.store.workspaces.acquire(other.order_id, other.epoch, WorkspaceHold("key"))
+    assert taken is not None and taken.holder == held.order_id
 
 
 @both

@@ -66,16 +66,11 @@ def test_a_cancel_that_was_asked_before_is_seen_with_the_claim(scene: Scene) -> 
     assert scene.store.controls.pending({orders[1]: found[1].control_seq})
 
 
-def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> None:
-    drone = scene.drone()
-    first, second, reader, plain = placed(scene, 4)
-    alone, shared = WorkspaceHold("tree", exclusive=True), WorkspaceHold("other", exclusive=False)
-    asked = (ClaimRequest(first, alone), ClaimRequest(second, alone), ClaimRequest(reader, shared), ClaimRequest(plain))
-    found = together(scene, drone, *asked)
-    assert [isinstance(one, Claim) for one in found] == [True, False, True, True]
-    assert together(scene, drone, asked[1], token="later") == [None]
-    scene.store.claims.hand_back([(first, 1)], drone="drone-1", message="back")
-    assert held(together(scene, drone, asked[1], token="later"))
+def test_orders_of_one_workspace_are_claimed_together(scene: Scene) -> None:
+    orders = placed(scene, 4)
+    asked = [ClaimRequest(one, WorkspaceHold("tree")) for one in orders[:3]]
+    found = held(together(scene, scene.drone(), *asked, ClaimRequest(orders[3])))
+    assert [one.order.id for one in found] == list(orders)
 
 
 def test_orders_that_need_a_workspace_are_reported_and_the_others_claimed(scene: Scene) -> None:
@@ -86,9 +81,9 @@ def test_orders_that_need_a_workspace_are_reported_and_the_others_claimed(scene:
     assert isinstance(needed, WorkspaceNeeded) and needed.order.id == named and not needed.begun
     assert held([claimed])[0].order.id == plain
     assert scene.store.orders.get(named).status is OrderStatus.QUEUED
-    own = together(scene, drone, ClaimRequest(named, WorkspaceHold("tree", exclusive=True)), token="second")
+    own = together(scene, drone, ClaimRequest(named, WorkspaceHold("tree")), token="second")
     scene.store.claims.hand_back([(named, held(own)[0].epoch)], drone="drone-1", message="back")
-    elsewhere = together(scene, drone, ClaimRequest(named, WorkspaceHold("wood", exclusive=True)), token="third")
+    elsewhere = together(scene, drone, ClaimRequest(named, WorkspaceHold("wood")), token="third")
     assert isinstance(elsewhere[0], AnotherWorkspace) and elsewhere[0].found == "wood"
 
 

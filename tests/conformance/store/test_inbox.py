@@ -300,7 +300,7 @@ def test_an_approval_that_stands_holds_for_its_order_its_session_or_its_workspac
             incarnation=scene.drone(f"drone-{number}"),
             claim_token=f"t{number}",
             drone=f"drone-{number}",
-            workspace=WorkspaceHold(key, exclusive=False),
+            workspace=WorkspaceHold(key),
         )
         assert claimed is not None
         made = Held(scene, order.id, claimed.epoch, claimed.attempt, claimed.last_seq, 0)

@@ -63,6 +63,7 @@ ASKED: dict[str, tuple[Call, tuple[str, ...]]] = {
         lambda store: store.sweeper.sweep(may_expire=True),
         ("orders_by_status", "orders_to_expire", "waiting_orders_due", "waiting_orders_over", "items_to_expire"),
     ),
+    "whose turn it is in a workspace": (lambda store: store.workspaces.wake(), ("orders_in_line",)),
     "what waits for its workspace": (
         lambda store: store.claims.waiting(WaitingReason.WORKSPACE, 10),
         ("waiting_orders",),

@@ -11,12 +11,14 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.schema import CreateIndex
 
+from mcc.contracts.journal import WorkspaceCheckpointed
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import _MIGRATIONS, downgrade, revisions, schema_problem, upgrade
 from mcc.store.database.tables import METADATA
 from mcc.store.store import open_store
-from tests.conformance.store.scene import Scene, at_once
+from mcc.testing import FakeClock
+from tests.conformance.store.scene import Scene, at_once, started
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -182,3 +184,20 @@ def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailable, match="cannot be made"):
         upgrade(f"sqlite:///{tmp_path}/file/mcc.db")
+
+
+def test_unfinished_orders_that_had_written_by_the_first_schema_go_on_as_ones_that_write(empty_url: str) -> None:
+    upgrade(empty_url)
+    store = open_store(empty_url)
+    scene = Scene(store, clock=FakeClock(), kind="sql")
+    wrote, read = scene.running(), scene.running()
+    wrote.write(started(), WorkspaceCheckpointed(checkpoint_id="c", call_id="c", files=1, bytes=1))
+    read.write(started())
+    downgrade(empty_url, "r001")
+    assert "needs r002" in (schema_problem(empty_url) or "")
+    upgrade(empty_url)
+    for held, writes in ((wrote, True), (read, False)):
+        store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")
+        claim = scene.claim(held.order_id, scene.drone(), "next")
+        assert claim is not None and claim.writes is writes
+    store.close()

@@ -9,6 +9,7 @@ from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Model
 from drone.agent.ports.report import Report
+from drone.agent.ports.write_access import SharedWriting
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn
@@ -37,11 +38,12 @@ class Lone:
         *,
         own: AgentLimits | None = None,
         gate: Gate | None = None,
+        writing: SharedWriting | None = None,
     ) -> None:
         self.scripted = ScriptedModel(()) if hasattr(script, "ask") else ScriptedModel(script)
         model: Model = script if hasattr(script, "ask") else self.scripted  # type: ignore[assignment]
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits()), writing=writing)
         definition = AgentDefinition(name="master", prompt="You work.", limits=own or AgentLimits())
         self.agent = AgentRuntime(definition, model=model, tools=tools, limits=limits, gate=gate)
 

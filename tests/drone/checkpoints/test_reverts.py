@@ -319,3 +319,44 @@ async def test_a_revert_whose_end_cannot_be_recorded_has_reverted_all_the_same(s
     assert outcome.status is OrderStatus.SUCCEEDED and site.picture() == before
     assert isinstance(outcome.result, dict) and outcome.result["partial"]
     assert f"was not recorded: {WHY}" in (outcome.answer or "")
+
+
+def writes(site: Site, call_id: str, text: str, order_id: str = "order-1", path: str = "src/a.py") -> None:
+    """A call that is the only one at work writes this file."""
+    order = site.order(order_id)
+    order.begin(call_id, [path.encode()], STOP)
+    (site.root / path).write_text(text)
+    order.close(call_id, STOP)
+
+
+async def test_what_another_order_wrote_between_two_calls_is_somebody_elses(site: Site) -> None:
+    writes(site, "c1", "first")
+    writes(site, "c1", "theirs", "order-2")
+    writes(site, "c2", "last")
+    refused = await site.revert()
+    assert (refused.status, refused.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
+    assert "changed since by somebody else: src/a.py" in str(refused.detail)
+    assert (site.root / "src/a.py").read_text() == "last"
+    assert (await site.revert(overwrite=True)).status is OrderStatus.SUCCEEDED
+    assert (site.root / "src/a.py").read_bytes() == b"a\r\n"
+
+
+async def test_what_another_order_wrote_elsewhere_between_two_calls_does_not_matter(site: Site) -> None:
+    before = site.picture()
+    writes(site, "c1", "first")
+    writes(site, "c1", "theirs", "order-2", "untracked")
+    writes(site, "c2", "last")
+    assert (await site.revert()).status is OrderStatus.SUCCEEDED
+    assert site.picture()["src/a.py"] == before["src/a.py"]
+    assert (site.root / "untracked").read_text() == "theirs"
+
+
+async def test_what_calls_of_one_order_write_at_the_same_time_is_its_own(site: Site) -> None:
+    before, order = site.picture(), site.order()
+    for call_id in ("c1", "c2"):
+        order.begin(call_id, None, STOP)
+    for call_id in ("c2", "c1"):
+        (site.root / "src/a.py").write_text(f"by {call_id}")
+        order.close(call_id, STOP)
+    assert (await site.revert()).status is OrderStatus.SUCCEEDED
+    assert site.picture() == before

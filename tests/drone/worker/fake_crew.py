@@ -1,7 +1,7 @@
 """A crew that does what the prompt says.
 
 `sleep SECONDS`, `break`, `exit` (raises SystemExit), `stubborn SECONDS` (deaf to cancellation), `block SECONDS` (holds
-the loop up), `write for ever`; anything else is done at once. `write …` may write in its workspace.
+the loop up), `write for ever`; anything else is done at once. `write …` writes in its workspace, once it may.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from drone.agent.ports.journal import Journal, TextDelta
+from drone.agent.turns.writing import hold_workspace
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.mcp_servers.server_state import OAuthTokenStore, Pins
@@ -30,6 +31,7 @@ from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.scopes import UsableAgents
 from mcc.documents.functions import Functions
+from mcc.redaction import Redactor
 
 
 def started(prompt: str) -> AgentStarted:
@@ -76,6 +78,8 @@ class FakeCrew(Crew):
         journal.delta(origin, TextDelta("model.delta", 1, 1, 0, "work"))
         journal.delta(origin, TextDelta("model.delta", 1, 1, 4, "ing"))
         self.journal = journal
+        if order.prompt.startswith("write") and context.access is not None:
+            await hold_workspace(context.turn(order, self.pools.of(order.id), Redactor()), "a call", origin)
         self.began.set()
         await self._obey(order.prompt)
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
@@ -124,9 +128,6 @@ class FakeCrew(Crew):
 
     def models(self) -> tuple[Capability, ...]:
         return (Capability(name="fake"),)
-
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
-        return order.prompt.startswith("write")
 
     def seen_in(self, workspace: Workspace) -> Seen:
         return Seen(Definitions(UsableAgents()), None)

@@ -6,10 +6,11 @@ from pathlib import Path
 from threading import Event
 
 from drone.agent.turns.toolset import StartedCall
+from drone.agent.turns.writing import hold_workspace
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.recording import CallCheckpoints
 from drone.order_context import OrderContext
-from drone.sandbox.places.paths import Roots, Workspace
+from drone.sandbox.places.paths import Roots
 from drone.worker.executions import Stop
 from drone.worker.site import Site
 from drone.worker.workspaces import Workspaces, WorkspaceTimes
@@ -17,7 +18,7 @@ from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.redaction import Redactor
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -33,9 +34,6 @@ class KeepingCrew(FakeCrew):
         self.name = name
         self.checkpoints = CheckpointDirectory.within(data)
 
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
-        return True
-
     async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
         workspace = context.workspace
         assert workspace is not None
@@ -45,6 +43,7 @@ class KeepingCrew(FakeCrew):
         who = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if turn.tree.root is None:
             await turn.journal.write(who, started(order.prompt))
+        await hold_workspace(turn, "a call", who)
         call = StartedCall(f"call of {self.name}", "write", {}, who, turn)
         taken = CallCheckpoints(self.checkpoints.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
@@ -166,9 +165,10 @@ async def test_drones_of_one_host_with_directories_of_their_own_keep_out_of_a_wo
         await drones.crews["one"].began.wait()
         (drones.place / "sub").mkdir()
         for there in (drones.place, drones.place.parent, drones.place / "sub"):
-            order = two.place("write", workspace=str(there))
+            order = two.place("write", workspace=str(there), write=True)
             assert await two.runner.work(order.id) is None
-            assert drones.store.orders.get(order.id).status is OrderStatus.QUEUED
+            waits = drones.store.orders.get(order.id)
+            assert (waits.status, waits.reason) == (OrderStatus.WAITING, WaitingReason.WORKSPACE)
         for execution in one.executions:
             execution.halt(Stop.FENCED)
         await working

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar, TypeVar
@@ -23,8 +23,10 @@ from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth
 from drone.worker.site import Site, SiteVerdict, sight_of, verdict
 from drone.worker.workspaces import TAKEN_BACK, UNREAD, ClaimPlan, Workspaces, WorkspaceTimes
+from drone.worker.writing import WRITES
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
+from mcc.contracts.journal import WorkspaceHeld
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.store import Store
@@ -150,49 +152,85 @@ async def test_an_order_without_a_workspace_is_claimed_without_further_queries(p
         assert held(locks) == 0
 
 
-async def test_an_order_with_a_workspace_marks_it_and_holds_it_while_it_runs(place: Path, locks: Path) -> None:
+async def test_an_order_that_reads_marks_its_workspace_and_holds_nothing(place: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("sleep 60", workspace=str(place))
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        assert is_marked(place)
-        assert held(locks) == 1
+        assert is_marked(place) and held(locks) == 0
         (run,) = bench.executions
-        assert run.workspace is not None and not run.workspace.exclusive
         run.halt(Stop.CANCEL)
         await working
-        assert held(locks) == 0
         assert bench.kinds(order.id).count("order.claimed") == 1
 
 
-async def test_readers_share_a_workspace_and_a_writer_has_it_alone(place: Path, locks: Path) -> None:
+async def test_an_order_that_writes_holds_its_workspace_until_its_claim_ends(place: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
-        readers = [bench.place("sleep 60", workspace=str(place)) for _ in range(2)]
-        writer = bench.place("write it", workspace=str(place))
-        working = [asyncio.create_task(bench.runner.work(order.id)) for order in readers]
-        while sum("agent.started" in bench.kinds(order.id) for order in readers) < 2:
-            await asyncio.to_thread(os.sched_yield)
-        assert await bench.runner.work(writer.id) is None
-        assert bench.kinds(writer.id) == ["order.queued"]
+        order = bench.place("write for ever", workspace=str(place))
+        working = asyncio.create_task(bench.runner.work(order.id))
+        await bench.crew.began.wait()
+        assert held(locks) == 1
+        assert bench.kinds(order.id) == ["order.queued", "order.claimed", "agent.started", "workspace.held"]
+        (run,) = bench.executions
+        run.halt(Stop.CANCEL)
+        await working
+        assert held(locks) == 0
+
+
+async def began(bench: Bench, *orders: WorkOrder) -> list["asyncio.Task[object]"]:
+    working = [asyncio.create_task(bench.runner.work(order.id)) for order in orders]
+    while any("agent.started" not in bench.kinds(order.id) for order in orders):
+        await asyncio.to_thread(os.sched_yield)
+    return working
+
+
+async def test_one_writes_while_others_read_and_the_next_one_waits_for_it(place: Path, locks: Path) -> None:
+    (place.parent / "copy").mkdir()
+    async with Bench(workspaces=seeing(place.parent, locks), park_after_seconds=0.0) as bench:
+        writer = bench.place("write for ever", workspace=str(place))
+        working = await began(bench, *(bench.place("sleep 60", workspace=str(place)) for _ in range(2)), writer)
+        await bench.crew.began.wait()
+        elsewhere = bench.place("write", workspace=str(place.parent / "copy"))
+        assert await bench.runner.work(elsewhere.id) is not None
+        second = bench.place("write", workspace=str(place))
+        assert await bench.runner.work(second.id) is None
+        assert waiting(bench, second)
+        assert bench.store.orders.get(second.id).detail == WRITES.format(place, writer.id)
+        assert not bench.store.workspaces.wake()
         for run in bench.executions:
             run.halt(Stop.CANCEL)
         await asyncio.gather(*working)
-        assert await bench.runner.work(writer.id) is not None
+        assert list(bench.store.workspaces.wake()) == [second.id]
+        assert await bench.runner.work(second.id) is not None
+        (fact,) = [entry.data for entry in bench.journal(second.id) if isinstance(entry.data, WorkspaceHeld)]
+        assert fact.waited_seconds > 0
 
 
-async def test_a_writer_keeps_readers_out_and_another_directory_is_free(place: Path, locks: Path) -> None:
-    (place.parent / "copy").mkdir()
+@pytest.mark.parametrize("how", ["asked to", "wrote before"])
+async def test_an_order_that_writes_from_its_beginning_on_is_parked_at_once(place: Path, locks: Path, how: str) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("write for ever" if how == "wrote before" else "read", workspace=str(place), write=True)
+        if how == "wrote before":
+            await began_and_left(bench, order)
         writer = bench.place("write for ever", workspace=str(place))
-        working = asyncio.create_task(bench.runner.work(writer.id))
+        bench.crew.began.clear()
+        working = await began(bench, writer)
         await bench.crew.began.wait()
-        reader = bench.place("read", workspace=str(place))
-        assert await bench.runner.work(reader.id) is None
-        elsewhere = bench.place("read", workspace=str(place.parent / "copy"))
-        assert await bench.runner.work(elsewhere.id) is not None
+        assert await bench.runner.work(order.id) is None
+        assert waiting(bench, order) and held(locks) == 1
         for run in bench.executions:
             run.halt(Stop.CANCEL)
-        await working
+        await asyncio.gather(*working)
+
+
+async def test_an_order_in_mode_plan_never_writes(place: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("sleep 60", workspace=str(place), write=True, mode="plan")
+        working = await began(bench, order)
+        assert held(locks) == 0
+        for run in bench.executions:
+            run.halt(Stop.CANCEL)
+        await asyncio.gather(*working)
 
 
 async def test_an_order_on_a_path_that_no_drone_can_have_seen_is_claimed_and_fails(tmp_path: Path, locks: Path) -> None:
@@ -302,12 +340,9 @@ class Stale(Threads):
 
 @dataclass
 class Stranded:
-    """A crew whose orders only read, through these threads."""
+    """A crew that looks at workspaces through these threads."""
 
     pools: Pools
-
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
-        return False
 
 
 async def test_a_workspace_that_fails_does_not_affect_orders_in_others(place: Path, locks: Path) -> None:
@@ -416,13 +451,18 @@ async def test_waiting_orders_of_other_roots_are_requeued_beside_a_root_that_doe
     assert set(await eyes.requeue_waiting()) == {order.id for order in mounted.hung}
 
 
-class Exhausted:
-    """A crew without memory to find out what an order's agents may do."""
+class NoMemory(Threads):
+    """A process without memory to look at a workspace."""
 
-    pools = Pools()
-
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
+    async def run_for(self, owner: str, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
         raise MemoryError
+
+
+@dataclass
+class Exhausted:
+    """A crew with those threads."""
+
+    pools: Pools = field(default_factory=lambda: Pools(looks=NoMemory(per_order=1, in_all=1)))
 
 
 async def test_a_process_that_is_exhausted_before_it_has_claimed_does_not_claim(place: Path, locks: Path) -> None:
@@ -490,7 +530,7 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
             live=lambda: {incarnation},
         )
         assert inside.take()
-        order = bench.place("hello", workspace=str(place))
+        order = bench.place("write", workspace=str(place))
         assert await bench.runner.work(order.id) is None
         assert waiting(bench, order)
         assert bench.store.orders.get(order.id).detail == BUSY
@@ -524,7 +564,7 @@ async def test_placeholders_of_a_killed_drones_programs_are_deleted_before_the_o
     place: Path, locks: Path
 ) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
-        order = bench.place("think for ever", workspace=str(place))
+        order = bench.place("write for ever", workspace=str(place))
         await began_and_left(bench, order)
         (place / "sub" / ".git").mkdir(parents=True)
         (place / "mcc.toml").write_text("mine")

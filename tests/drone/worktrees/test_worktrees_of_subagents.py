@@ -11,6 +11,7 @@ from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
+from tests.drone.agent.lined_up import LinedUp
 from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import Workshop
 
@@ -176,3 +177,21 @@ async def test_in_an_order_that_only_plans_no_worktree_is_made_and_the_repositor
     (told,) = answered(shop)
     assert told["status"] == "completed" and shop.ended == [] and shop.left == [] and shop.refs == {}
     assert shop.scene.git("status", "--porcelain") == ""
+
+
+async def test_a_child_in_a_worktree_writes_before_its_order_does_which_merging_back_needs(shop: Workshop) -> None:
+    access, seen = LinedUp(), list[bool]()
+    shop.writing = access.writing()
+
+    def free(times: int) -> None:
+        seen.append((shop.scene.root / "dir/y.txt").exists())
+        access.free = times > 1
+
+    access.refused = free
+    await shop.run(script([hire("y"), "done"], y=[write("dir/y.txt", "y\n"), "y is done"]))
+    assert seen == [False, False] and (shop.scene.root / "dir/y.txt").read_text() == "y\n"
+    kinds = [entry.kind for entry in shop.journal.entries]
+    assert kinds.count("workspace.held") == 1
+    wrote = [at for at, entry in enumerate(shop.journal.entries) if getattr(entry.data, "name", "") == "write_file"]
+    assert max(wrote) < kinds.index("workspace.held") < kinds.index("worktree.ended")
+    assert [one.state for one in shop.ended] == [WorktreeState.MERGED]

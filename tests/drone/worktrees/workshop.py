@@ -8,6 +8,7 @@ from typing import Any
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import Report
+from drone.agent.ports.write_access import SharedWriting
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
@@ -109,6 +110,7 @@ class Workshop:
     protected: Protected = FIXED
     jobs: Jobs = field(default_factory=Jobs)
     shell: Shell = NO_SHELL
+    writing: SharedWriting | None = None
 
     @property
     def home(self) -> WorktreeHome:
@@ -128,7 +130,7 @@ class Workshop:
     ) -> Report:
         """Run one order to its end; `again`: continue from its journal."""
         tree = Tree.of(self.journal.entries) if again else None
-        turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree)
+        turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree, writing=self.writing)
         workspace = Workspace(self.scene.root)
         worktrees = Worktrees(self.git, self.home, ORDER, workspace, self.tools, self.protected, self.jobs)
         model = OneModel(ScriptedModel(script))

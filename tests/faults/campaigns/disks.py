@@ -29,7 +29,7 @@ from tests.faults.script import KEEP, MASTER, READER
 
 RESERVE_MEGABYTES = 8
 DATABASE_MEGABYTES, SERVER_MEGABYTES, OTHER_MEGABYTES = 64, 192, 16
-SMALL_DISKS = Plan(drones=2, settings={"MCC_DISK_RESERVE_MB": f"{RESERVE_MEGABYTES}"}, judged={"writers": [MASTER]})
+SMALL_DISKS = Plan(drones=2, settings={"MCC_DISK_RESERVE_MB": f"{RESERVE_MEGABYTES}"})
 MOST_HARMS = 3
 """So many are drawn unless all are wanted."""
 

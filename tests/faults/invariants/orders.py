@@ -1,7 +1,7 @@
 """What is promised of orders as wholes: accepted once, ended once, in the order of their session."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 
 from tests.faults.invariants.evidence import Evidence, Order, Violation
@@ -91,22 +91,26 @@ def spans(order: Order, until: float = float("inf")) -> list[tuple[float, float,
     return found if begun is None else [*found, (begun[0], until, begun[1])]
 
 
-def one_holder(evidence: Evidence) -> Iterator[Violation]:
-    """I9: one holder of an order, one running order of a session, and none of a workspace beside one that may write.
+def writing_spans(order: Order) -> list[tuple[float, float, str]]:
+    """The part of each span in which the order was the only one that might write in its workspace, by its journal."""
+    held = [entry.at for entry in order.own if entry.kind == "workspace.held"]
+    first = [min((at for at in held if begin <= at <= end), default=end) for begin, end, _ in spans(order)]
+    return [(at, end, drone) for at, (_, end, drone) in zip(first, spans(order), strict=True) if at < end]
 
-    `writers` in `run.json`: the agents whose orders may write in their workspaces.
-    """
+
+def one_holder(evidence: Evidence) -> Iterator[Violation]:
+    """I9: one holder of an order, one running order of a session, and one that writes in a workspace."""
     for order in evidence.orders.values():
         yield from _claims_alternate(order)
     yield from _samples_agree(evidence)
     for session in _by_session(evidence).values():
-        yield from _apart(session, "session")
+        yield from _apart(session, "session", spans)
     shared: dict[str, list[Order]] = defaultdict(list)
     for order in evidence.orders.values():
         if order.workspace is not None:
             shared[order.workspace].append(order)
     for group in shared.values():
-        yield from _apart(group, "workspace", frozenset(evidence.run.get("writers", ())))
+        yield from _apart(group, "workspace", writing_spans)
 
 
 def _claims_alternate(order: Order) -> Iterator[Violation]:
@@ -142,12 +146,13 @@ def _samples_agree(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("I9", min(ids), f"{len(ids)} orders of session {session_id} were held at {t:.3f}")
 
 
-def _apart(orders: list[Order], what: str, writers: frozenset[str] | None = None) -> Iterator[Violation]:
-    """None of these ran beside another; where `writers` are named, two whose agents are none of them may."""
-    held = sorted((begin, end, order.id, order.agent) for order in orders for begin, end, _ in spans(order))
-    for (_, end, one, first), (begin, _, other, second) in combinations(held, 2):
-        alone = writers is None or not writers.isdisjoint((first, second))
-        if alone and one != other and begin < end - SAME_MOMENT_SECONDS:
+def _apart(
+    orders: list[Order], what: str, of: Callable[[Order], list[tuple[float, float, str]]]
+) -> Iterator[Violation]:
+    """The spans `of` none of these overlap with those of another."""
+    held = sorted((begin, end, order.id) for order in orders for begin, end, _ in of(order))
+    for (_, end, one), (begin, _, other) in combinations(held, 2):
+        if one != other and begin < end - SAME_MOMENT_SECONDS:
             yield Violation("I9", other, f"it ran {end - begin:.1f} s beside {one} of the same {what}")
 
 

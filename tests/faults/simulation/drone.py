@@ -200,6 +200,7 @@ class SimulatedDrone:
             group.create_task(self._asking(POLL_SECONDS, self._poll.once))
             group.create_task(self._asking(POLL_SECONDS, self._seek_workspaces))
             group.create_task(self._asking(1.0, self._controls.once))
+            group.create_task(self._workspaces.wake_writers(lambda: True, self.deliver))
 
     async def _every(self, seconds: float, act: Callable[[], object]) -> None:
         """What has a thread of its own in a real drone."""

@@ -10,7 +10,13 @@ from mcc.store.store import Store
 from tests.faults.simulation.loop import Process
 
 SAFE = frozenset(
-    {("claims", "claim_together"), ("claims", "finish_together"), ("claims", "park"), ("journal", "append")}
+    {
+        ("claims", "claim_together"),
+        ("claims", "finish_together"),
+        ("claims", "park"),
+        ("journal", "append"),
+        ("workspaces", "acquire"),
+    }
 )
 """Calls that recognise what they did before, so that an answer may be lost after their commit."""
 

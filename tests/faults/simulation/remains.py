@@ -6,14 +6,12 @@ from dataclasses import replace
 from mcc.store.store import Store
 from tests.faults.invariants.database import read_tables
 from tests.faults.invariants.evidence import Evidence, Order, Post
-from tests.faults.script import MASTER
 from tests.faults.simulation.watch import Watch
 
 
 def remains(store: Store, watch: Watch, posts: Sequence[Post]) -> Evidence:
     """With numbers of steps for times."""
-    run = {"writers": [MASTER]}
-    empty = Evidence(run=run, posts=posts, effects=watch.effects, model_calls=watch.model_calls)
+    empty = Evidence(posts=posts, effects=watch.effects, model_calls=watch.model_calls)
     whole = store.database.read(lambda connection: read_tables(empty, connection))
     return replace(whole, orders={order.id: _dated(order, watch) for order in whole.orders.values()})
 

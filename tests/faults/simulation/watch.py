@@ -30,6 +30,8 @@ class Watched:
     session_id: str
     workspace: str | None = None
     writes: bool = False
+    """It is the only one that may write in its workspace."""
+
     entries: list[Entry] = field(default_factory=list)
     holder: int | None = None
     epoch: int = 0
@@ -44,9 +46,6 @@ class Watched:
         """Whether the other one is at work in the same workspace."""
         return other is not self and other.holder is not None and None is not self.workspace == other.workspace
 
-    def disturbs(self, other: "Watched") -> bool:
-        return self.shares(other) and (self.writes or other.writes)
-
 
 class Watch:
     """Collects what happens and which promises were broken by it."""
@@ -59,10 +58,10 @@ class Watch:
         self.model_calls: list[ModelCall] = []
         self.fenced = 0
         self.kept_out = 0
-        """Claims that were refused because of the workspace."""
+        """How often an order was told to wait for its workspace."""
 
         self.side_by_side = 0
-        """Claims of a workspace in which others read already."""
+        """Claims of a workspace in which others are at work already."""
 
         self._steps = 0
         self._tries: dict[tuple[str, str, int], int] = {}
@@ -71,10 +70,10 @@ class Watch:
         self._steps += 1
         return self._steps * STEP
 
-    def placed(self, placed: WorkOrder, *, writes: bool) -> None:
+    def placed(self, placed: WorkOrder) -> None:
         order_id = placed.id
         if order_id not in self.orders:
-            self.orders[order_id] = Watched(order_id, placed.session_id, placed.workspace, writes)
+            self.orders[order_id] = Watched(order_id, placed.session_id, placed.workspace)
         self.look(order_id)
 
     def seen(self, part: str, method: str, args: tuple[Any, ...], named: dict[str, Any], answer: Any) -> None:
@@ -84,8 +83,12 @@ class Watch:
                 self._appended(args[0], answer)
             case "claims", "claim_together":
                 for asked, claimed in zip(args[0], answer, strict=True):
-                    if not isinstance(claimed, StoreError):
-                        self._asked_for(asked.order_id, refused=claimed is None)
+                    if claimed is not None and not isinstance(claimed, StoreError):
+                        self._was_claimed(asked.order_id)
+            case "workspaces", "acquire":
+                self.kept_out += answer is not None
+            case "workspaces", "wake":
+                self._look_at(answer)
             case "claims", "finish_together":
                 for ending, ended in zip(args[0], answer, strict=True):
                     if isinstance(ended, EndedOrder):
@@ -101,16 +104,10 @@ class Watch:
             case "controls", "request":
                 self.look(args[0])
 
-    def _asked_for(self, order_id: str, *, refused: bool) -> None:
-        """Somebody tried to claim this."""
-        if (order := self.orders.get(order_id)) is None:
-            return
-        others = list(self.orders.values())
-        if refused:
-            self.kept_out += order.status is OrderStatus.QUEUED and any(map(order.disturbs, others))
-            return
-        self.side_by_side += any(map(order.shares, others))
-        self.look(order_id)
+    def _was_claimed(self, order_id: str) -> None:
+        if (order := self.orders.get(order_id)) is not None:
+            self.side_by_side += any(map(order.shares, self.orders.values()))
+            self.look(order_id)
 
     def _appended(self, batches: Iterable[Batch], answer: Appended) -> None:
         for batch in batches:
@@ -159,9 +156,11 @@ class Watch:
             case "order.claimed":
                 self._claimed(order, made)
             case "order.finished":
-                order.ended, order.holder = made.seq, None
+                order.ended, order.holder, order.writes = made.seq, None, False
             case kind if kind in RELEASES:
-                order.holder = None
+                order.holder, order.writes = None, False
+            case "workspace.held":
+                self._writes(order)
             case "model.started":
                 order.asked.add((made.record_id, made.data["round"]))
             case "model.replied":
@@ -194,8 +193,12 @@ class Watch:
         for other in self.orders.values():
             if other is not order and other.session_id == order.session_id and other.holder is not None:
                 self._broken("I9", order.id, f"it was claimed while {other.id} of its session runs")
-            if order.disturbs(other):
-                self._broken("I9", order.id, f"it was claimed while {other.id} is in its workspace")
+
+    def _writes(self, order: Watched) -> None:
+        order.writes = True
+        for other in self.orders.values():
+            if order.shares(other) and other.writes:
+                self._broken("I9", order.id, f"it writes in its workspace while {other.id} does")
 
     def _result(self, order: Watched, entry: Entry) -> None:
         call = entry.call_id or ""

@@ -244,6 +244,7 @@ class World:
             "limits": None if tokens is None else {"total_tokens": tokens},
             "workspace": workspace and str(self.disks.workspaces / workspace),
             "agent": agent,
+            "write": workspace is not None and self.dice.random() < 0.5,
         }
         new = NewOrder.model_validate(fields)
         link = Link(self.store, Process("client"), self.weather, lambda *_: None)
@@ -258,7 +259,7 @@ class World:
                     self.tell(f"a client is refused: {key}")
                     return
             self.keys[key] = placed.order.id
-            self.watch.placed(placed.order, writes=agent == MASTER)
+            self.watch.placed(placed.order)
             for order_id in list(self.watch.orders):
                 self.watch.look(order_id)
             status = 0 if lost else 201

@@ -46,6 +46,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
+    WorkspaceHeld,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
@@ -271,6 +272,12 @@ FACTS: tuple[Fact, ...] = (
         window_tokens=32_768,
         tokens_before=40_000,
         tokens_after=20_500,
+    ),
+    WorkspaceHeld(
+        key="5b1f0c9e4f6d4a3c8f0d2b7a6e5c4d3b",
+        waited_seconds=12.5,
+        holder="0199a3c0-0000-7000-8000-0000000000c3",
+        changed=("src/app.py",),
     ),
     WorkspaceCheckpointed(
         checkpoint_id="0199a3c0-0000-7000-8000-0000000000c1",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,12 @@ def test_a_golden_file_is_read_back_as_its_sample(name: str) -> None:
     assert type(sample).model_validate(json.loads((FOLDER / f"{name}.json").read_bytes())) == sample
 
 
+@pytest.mark.parametrize("path", sorted((FOLDER / "version-1").iterdir()), ids=lambda path: path.stem)
+def test_an_entry_of_the_first_version_is_read_as_one_of_this(path: Path) -> None:
+    old, kind = json.loads(path.read_bytes()), path.stem.removeprefix("journal-")
+    assert fact_of(kind, old["data"]) == next(fact for fact in FACTS if fact.kind == kind)
+
+
 def test_there_is_a_golden_file_for_every_sample_and_no_other() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} == set(SAMPLES)
 
@@ -42,7 +49,7 @@ def test_the_kinds_are_those_that_the_interface_promises() -> None:
         "agent.started, agent.step, agent.reused, agent.finished, model.started, model.replied, model.retried, "
         "model.fell_back, tool.started, tool.finished, gate.checked, verify.checked, budget.warned, control.applied, "
         "approval.requested, approval.decided, question.asked, question.answered, transcript.compacted, "
-        "document.changed, workspace.checkpointed, workspace.committed, worktree.made, worktree.ended"
+        "document.changed, workspace.checkpointed, workspace.held, workspace.committed, worktree.made, worktree.ended"
     )
     assert set(journal.FACTS) == set(promised.split(", "))
 
