@@ -126,7 +126,8 @@ def waits_for(
         case OrderStatus.RUNNING:
             return after if workspace_of is None else for_workspace(workspace_of)
         case OrderStatus.WAITING if reason is not None:
-            return after or parked(reason, not_before)
+            told = after or parked(reason, not_before)
+            return told if workspace_of is None else told.model_copy(update={"order_id": workspace_of})
     return None
 
 
