@@ -38,7 +38,8 @@ gc.set_threshold(700, 20, 100)
 
 class ByGroupOrFile(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return super()._split_scope(nodeid).partition("::")[0]
+        scope: str = super()._split_scope(nodeid)
+        return scope.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)

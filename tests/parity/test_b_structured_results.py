@@ -24,7 +24,8 @@ from tests.parity.world import World, calls, piece, report, team
 def told(world: World) -> dict[str, Any]:
     """What the master's call of `subagents_run` brought, as the model was told."""
     (step,) = [step for step in world.results() if step.name == "subagents_run"]
-    return json.loads(unfenced(step.content))
+    told: dict[str, Any] = json.loads(unfenced(step.content))
+    return told
 
 
 class Blind(Toolbox):

@@ -198,7 +198,7 @@ def test_a_sweep_and_an_end_at_once_leave_one_of_them(scene: Scene) -> None:
         held = scene.running()
         held.write(started())
         scene.clock.advance(LEASE_SECONDS + 1)
-        at_once(lambda one=held: one.finish(), lambda: scene.store.sweeper.sweep(may_expire=True))
+        at_once(held.finish, lambda: scene.store.sweeper.sweep(may_expire=True))
         kinds = scene.kinds(held.order_id)
         assert (kinds[-1] == "order.finished") != (kinds[-1] == "order.requeued"), (number, kinds)
         scene.fold(held.order_id)

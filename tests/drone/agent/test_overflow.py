@@ -93,7 +93,7 @@ def told(ask: Ask) -> list[str]:
 
 
 async def test_the_newest_results_are_shortened_and_the_model_is_asked_again() -> None:
-    script = [pages(("a", 20_000)), pages(("b", 30_000), ("c", 60_000)), "Done."]
+    script: list[Said] = [pages(("a", 20_000)), pages(("b", 30_000), ("c", 60_000)), "Done."]
     world = World(Small(script, window=20_000))
     report = await world.run()
     assert (report.text, world.model.refused) == ("Done.", 1)
@@ -111,18 +111,18 @@ async def test_the_newest_results_are_shortened_and_the_model_is_asked_again() -
 
 
 async def test_what_was_shortened_can_be_read_as_an_artifact() -> None:
-    script = [pages(("a", 60_000)), Line(), "Done."]
+    script: list[Said] = [pages(("a", 60_000)), Line(), "Done."]
     world = World(Small(script, window=10_000))
     await world.run()
     handle = handle_of(world.compacted()[0].clipped[0].artifact)
-    again = [pages(("a", 60_000)), Line(calls=(call("read_artifact", id=handle, length=100),)), "Done."]
+    again: list[Said] = [pages(("a", 60_000)), Line(calls=(call("read_artifact", id=handle, length=100),)), "Done."]
     world = World(Small(again, window=10_000))
     assert (await world.run()).text == "Done."
     assert "a" * 100 in told(world.model.asks[-1])[-1]
 
 
 async def test_older_results_follow_when_the_newest_are_not_enough() -> None:
-    script = [pages(*[(letter, 9_000) for letter in "abcdefgh"]), pages(("z", 3_000)), "Done."]
+    script: list[Said] = [pages(*[(letter, 9_000) for letter in "abcdefgh"]), pages(("z", 3_000)), "Done."]
     world = World(Small(script, window=4_500, says_size=False))
     assert (await world.run()).text == "Done."
     assert all(len(content) <= KEPT[0] + 1_100 for content in told(world.model.asks[-1]))

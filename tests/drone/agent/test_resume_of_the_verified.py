@@ -200,7 +200,8 @@ async def test_what_a_person_says_while_the_verifier_judges_is_read_before_the_e
         await drone.judging.wait()
         assert await drone.turn.router.take(control(ControlKind.STEER, message="And shortly.")) is None
         drone.verdict_comes.set()
-    assert running.result().checked is not None and running.result().checked.passed
+    checked = running.result().checked
+    assert checked is not None and checked.passed
     asked = [ask for ask in drone.model.asks if "And shortly." in str(ask.messages)]
     assert asked and "And shortly." in str(asked[-1].messages[0]), "the last verifier was told of it too"
 

@@ -13,6 +13,7 @@ from drone.models.scripted import Line, Said, call
 from mcc.contracts.generation import LIMITS, Quorum
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import Limits
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.documents.blueprint import Blueprint
@@ -115,7 +116,7 @@ async def test_the_first_failure_stops_all_others_where_that_is_asked() -> None:
     begun = [one.data.node for one in report.journal.entries if isinstance(one.data, AgentStarted)]
     assert "/lesson-4" not in begun, "who waited for a place never began"
     ends = [one.data.status for one in report.journal.entries if isinstance(one.data, AgentFinished)]
-    assert ends.count("cancelled") == 2
+    assert ends.count(RecordStatus.CANCELLED) == 2
     assert document.status("/lesson-2") == "pending", "nobody failed there"
 
 

@@ -381,7 +381,9 @@ def test_a_connection_with_half_a_request_in_it_is_not_used_again(
             peer, loop = Peer(), asyncio.get_running_loop()
             peer.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             guest = await peer.answered(own, ShortBody((b"{}",), 2))
-            [[(protocol, _)]] = own._session._connector._conns.values()
+            assert own._session is not None and own._session.connector is not None
+            [[(protocol, _)]] = own._session.connector._conns.values()
+            assert protocol.transport is not None
             protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             posting = asyncio.ensure_future(own.post(peer.target, ShortBody((b"x" * 60_000,), 60_000)))
             assert (await loop.sock_recv(guest, 4)) == b"POST"

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.places.paths import Roots, Workspace
 from drone.sandbox.places.private import Private
@@ -301,7 +302,7 @@ class Stale(Threads):
 
 
 @dataclass
-class Stranded:
+class Stranded(Crew):
     """A crew whose orders only read, through these threads."""
 
     pools: Pools
@@ -416,10 +417,11 @@ async def test_waiting_orders_of_other_roots_are_requeued_beside_a_root_that_doe
     assert set(await eyes.requeue_waiting()) == {order.id for order in mounted.hung}
 
 
-class Exhausted:
+class Exhausted(Crew):
     """A crew without memory to find out what an order's agents may do."""
 
-    pools = Pools()
+    def __init__(self) -> None:
+        self.pools = Pools()
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         raise MemoryError

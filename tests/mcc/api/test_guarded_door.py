@@ -38,7 +38,7 @@ async def test_nothing_is_told_without_the_token(
     api: httpx.AsyncClient, method: str, path: str, sent: str | None
 ) -> None:
     del api.headers["authorization"]
-    headers = {} if sent is None else {"Authorization": sent.encode()}
+    headers = {} if sent is None else {b"Authorization": sent.encode()}
     answer = await api.request(method, path, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"

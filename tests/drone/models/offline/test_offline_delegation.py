@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, ToolSpec, UserMessage
 from drone.models.offline.report import HONEST
 from tests.drone.models.offline.playing import READING, SUBAGENT, Failure, Game, finishing, play, spec
 
@@ -108,6 +108,6 @@ async def test_a_question_about_one_subject_is_answered_without_subagents() -> N
 
 
 async def test_a_new_turn_of_a_session_is_worked_on_anew() -> None:
-    before = [UserMessage("Explain this repository"), AssistantMessage.of("It is small.")]
+    before: list[Message] = [UserMessage("Explain this repository"), AssistantMessage.of("It is small.")]
     again = await play([*before, UserMessage("Where is `Wibbet`?")], lambda name, _: "", ALL)
     assert "Wibbet" in str(again.called("search_text"))

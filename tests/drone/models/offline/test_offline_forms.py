@@ -63,7 +63,7 @@ async def test_a_gate_that_takes_no_findings_gets_a_result_without() -> None:
 
 async def test_a_gate_that_never_accepts_completion_gets_a_blocked_result_with_its_reason() -> None:
     game = await handed_in(lambda result: "Nobody believes it." if result["status"] == "completed" else None)
-    result = game.calls[-1][1]
+    result: Any = game.calls[-1][1]
     assert result["status"] == "blocked" and "Nobody believes it." in result["summary"]
 
 
@@ -71,7 +71,7 @@ async def test_a_workspace_that_refuses_every_tool_is_blocked_and_says_why() -> 
     def nothing(name: str, arguments: Mapping[str, object]) -> str:
         raise Failure("The disk of Zorbax is gone.")
 
-    result = (await handed_in(tool=nothing)).calls[-1][1]
+    result: Any = (await handed_in(tool=nothing)).calls[-1][1]
     assert result["status"] == "blocked" and "Zorbax" in result["summary"]
 
 
