@@ -23,7 +23,7 @@ from drone.tools.frame.wrappers import Redacted
 from mcc.contracts.control import Control
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import ControlApplied
+from mcc.contracts.journal import BudgetWarned, ControlApplied
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -372,12 +372,12 @@ async def test_a_result_of_more_than_fifty_thousand_tokens_is_a_preview_with_a_h
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        ("output_tokens=40", FailureReason.LIMIT_REACHED),
-        ("total_tokens=900", FailureReason.BUDGET_EXHAUSTED),
-        ("cost_usd=0.05", FailureReason.BUDGET_EXHAUSTED),
-        ("input_tokens=700", FailureReason.BUDGET_EXHAUSTED),
-        ("cached_input_tokens=100", FailureReason.BUDGET_EXHAUSTED),
-        ("reasoning_tokens=20", FailureReason.BUDGET_EXHAUSTED),
+        ("output_tokens=120", FailureReason.LIMIT_REACHED),
+        ("total_tokens=2700", FailureReason.BUDGET_EXHAUSTED),
+        ("cost_usd=0.15", FailureReason.BUDGET_EXHAUSTED),
+        ("input_tokens=2100", FailureReason.BUDGET_EXHAUSTED),
+        ("cached_input_tokens=400", FailureReason.BUDGET_EXHAUSTED),
+        ("reasoning_tokens=70", FailureReason.BUDGET_EXHAUSTED),
     ],
 )
 async def test_budgets_hold_for_the_whole_tree_with_a_warning_before(
@@ -396,9 +396,12 @@ async def test_budgets_hold_for_the_whole_tree_with_a_warning_before(
     world = World(tmp_path, play)
     outcome = await world.run("go", limit)
     assert (outcome.status, outcome.reason) == (OrderStatus.FAILED, reason)
-    assert "budget.warned" in world.kinds()
+    (warned, *_) = [entry.data for entry in world.entries if isinstance(entry.data, BudgetWarned)]
+    assert warned.used is not None and 0.7 <= warned.used / warned.allowed < 1 and not warned.landing
+    name, _, most = limit.partition("=")
+    allowed = float(most) / (spent.total_tokens if name == "total_tokens" else getattr(spent, name))
     calls_made = world.record.usage_total.model_calls
-    assert calls_made <= 8 + 3, "at most one call over for each running agent"
+    assert calls_made <= allowed + 3, "at most one call over for each running agent"
 
 
 @pytest.mark.parametrize("policy", ["collect", "fail_fast", "quorum", "best_effort"])

@@ -9,6 +9,7 @@ from drone.agent.ports.messages import Message, ToolResults
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Cause, Report
 from drone.agent.ports.transcript import KEPT, NAMED
+from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Task
@@ -17,7 +18,7 @@ from drone.tools.artifacts import ArtifactTools
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import ImageBlock
-from mcc.contracts.entry import Entry
+from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ToolFinished, TranscriptCompacted
@@ -216,3 +217,10 @@ async def test_in_a_small_context_less_is_told_at_once() -> None:
     await world.run()
     assert world.model.refused == 0 and not world.compacted()
     assert len(told(world.model.asks[-1])[0]) < 6_000
+
+
+def test_a_window_that_was_learnt_is_kept_when_a_later_shortening_knows_none() -> None:
+    state = RecordState(Origin(record_id=root_record_id(ORDER)))
+    for told, known in ((None, None), (20_000, 20_000), (None, 20_000), (9_000, 9_000)):
+        state.apply(TranscriptCompacted(summary="Shortened.", window_tokens=told))
+        assert state.asking.window == known

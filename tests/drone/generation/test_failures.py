@@ -148,6 +148,20 @@ async def test_the_orders_own_budget_ends_everything_and_says_so() -> None:
     assert record is not None and record.status == "limit_reached"
 
 
+@pytest.mark.parametrize(("allowed", "ends"), [(0.9, False), (0.02, True)])
+async def test_a_generation_goes_on_until_its_money_is_spent(allowed: float, ends: bool) -> None:
+    def priced(node: Node) -> Said:
+        said = diligent(node)
+        assert isinstance(said, Line)
+        return Line(calls=said.calls, usage=Usage(input_tokens=10, output_tokens=10, cost_usd=0.01))
+
+    limits = Limits.model_validate({**LIMITS, "concurrency": 1, "cost_usd": allowed})
+    report = await generate(Document(course()), model=played(priced), limits=limits)
+    assert report.ok is not ends, report.error
+    assert (report.outcome.reason is FailureReason.BUDGET_EXHAUSTED) is ends
+    assert report.usage.cost_usd is not None and (report.usage.cost_usd > 0.02) is not ends
+
+
 async def test_no_more_agents_than_spawns() -> None:
     limits = Limits.model_validate({**LIMITS, "concurrency": 1, "spawns": 3})
     report = await generate(Document(course()), model=played(), limits=limits)
