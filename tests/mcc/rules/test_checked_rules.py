@@ -61,7 +61,7 @@ RESULT: dict[str, Any] = {
         "'it\\'s' == \"it's\" && '\\u00fc' == 'ü' && r'\\n' != '\\n'",
     ],
 )
-def test_true_passes(cel: str) -> None:
+def test_a_rule_passes_where_it_is_true(cel: str) -> None:
     assert said(cel, result=RESULT, task="t") == ()
 
 
