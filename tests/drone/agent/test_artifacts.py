@@ -237,6 +237,6 @@ async def test_what_one_reply_brings_together_is_bounded_and_each_call_keeps_a_l
 
 @pytest.mark.parametrize(("most", "length"), [(1_000, 1_000), (1_000_000, LONGEST)])
 async def test_a_tool_may_narrow_the_room_of_its_results_and_not_widen_it(most: int, length: int) -> None:
-    assert length * 0.9 <= (await shown(Talking(300_000, most=most), 1))[0] <= length
+    assert 0 < (await shown(Talking(300_000, most=most), 1))[0] <= length
     crowded = await shown(Talking(15_000, most=15_000), TOGETHER // 15_000 + 2)
     assert crowded[-1] <= LEAST

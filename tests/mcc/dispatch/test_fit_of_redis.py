@@ -65,7 +65,7 @@ def test_commands_keys_and_channels_that_an_account_lacks_are_found_by_trying(
 
 def test_an_account_with_the_documented_rights_lacks_nothing(real_redis: RealRedis, link: redis.Redis) -> None:
     rights = "resetkeys ~mcc:* allchannels +@all -@admin -@dangerous +info +role -@scripting +evalsha +script|load"
-    link.execute_command("ACL", "SETUSER", "poor", "reset", "resetchannels", "on", ">word", *rights.split(), "+script|exists")
+    link.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">word", *rights.split(), "+script|exists")
     assert unfit(RedisAt(real_redis.url.replace("unix://", "unix://poor:word@"))) == ""
 
 
