@@ -39,7 +39,8 @@ gc.disable()  # while they are collected, which leaves nothing to be freed
 
 class ByGroupOrFile(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return super()._split_scope(nodeid).partition("::")[0]
+        scope: str = super()._split_scope(nodeid)
+        return scope.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -74,7 +74,7 @@ class ThreadHealth:
 
 def canary_queue(name: str) -> Queue:
     """The queue on which one process sends canaries to itself."""
-    return Queue(name, routing_key=name, expires=QUEUE_SECONDS)  # type: ignore[no-untyped-call]
+    return Queue(name, routing_key=name, expires=QUEUE_SECONDS)
 
 
 class CanarySender:

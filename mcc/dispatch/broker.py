@@ -134,7 +134,7 @@ sends a lost nudge again."""
 
 
 def declared(queue: str | Queue) -> Queue:
-    return Queue(queue, routing_key=queue) if isinstance(queue, str) else queue  # type: ignore[no-untyped-call]
+    return Queue(queue, routing_key=queue) if isinstance(queue, str) else queue
 
 
 def celery_settings(at: RedisAt, queues: Sequence[str | Queue]) -> dict[str, object]:

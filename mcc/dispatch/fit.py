@@ -103,7 +103,7 @@ def _lack(link: redis.Redis, at: RedisAt, installation: str | None) -> str:
 
 def _role(link: redis.Redis, at: RedisAt) -> str:
     try:
-        answer: Any = link.execute_command("ROLE")  # type: ignore[no-untyped-call]
+        answer: Any = link.execute_command("ROLE")
         role = _text(answer[0])
     except ResponseError:
         role = str(_info(link, "replication").get("role", "master"))
@@ -150,7 +150,7 @@ def _trials(link: redis.Redis, key: str, channel: str) -> Mapping[str, Callable[
     """What MCC, drones and Celery need, by the name of the command, in an order in which each has what it needs."""
 
     def run(*parts: str | int) -> Callable[[], object]:
-        return lambda: link.execute_command(*parts)  # type: ignore[no-untyped-call]
+        return lambda: link.execute_command(*parts)
 
     def together() -> None:
         with link.pipeline(transaction=True) as pipeline:
@@ -158,7 +158,7 @@ def _trials(link: redis.Redis, key: str, channel: str) -> Mapping[str, Callable[
             pipeline.execute()
 
     def subscribe() -> None:
-        with link.pubsub() as pubsub:  # type: ignore[no-untyped-call]
+        with link.pubsub() as pubsub:
             pubsub.subscribe(channel)
             pubsub.get_message(timeout=PROBE_SECONDS)
 

@@ -83,8 +83,8 @@ def client(url: str, **options: Any) -> redis.Redis:
         return made
     # No retry of one Sentinel: the next one is asked sooner.
     asking = {**sentinel_options(at), **_limits(options), "retry": Retry(NoBackoff(), 0)}
-    sentinel = Sentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
-    made = sentinel.master_for(  # type: ignore[no-untyped-call]
+    sentinel = Sentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)
+    made = sentinel.master_for(
         at.name,
         connection_class=_FoundTls if at.tls else _FoundTcp,
         trust=Trust(),
@@ -105,7 +105,7 @@ def async_client(url: str, **options: Any) -> redis.asyncio.Redis:
         made: redis.asyncio.Redis = redis.asyncio.Redis.from_pool(pool)
         return made
     asking = {**sentinel_options(at), **_limits(options), "retry": AsyncRetry(NoBackoff(), 0)}
-    sentinel = AsyncSentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    sentinel = AsyncSentinel([(host.host, host.port) for host in at.hosts], sentinel_kwargs=asking)
     kinds: tuple[Any, Any] = _AsyncFoundTcp, _AsyncFoundTls
     made = sentinel.master_for(at.name, connection_class=kinds[at.tls], trust=Trust(), **_master_options(at), **options)
     return made

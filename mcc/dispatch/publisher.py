@@ -236,7 +236,7 @@ class AsyncPublisher:
         pool = self._redis.connection_pool
         # Connections stay in `_spare` instead of going back to the pool, whose bookkeeping takes longer than the
         # sending. Sending fails on a connection that was closed meanwhile, and `call_with_retry` then sends again.
-        connection = self._spare.pop() if self._spare else await pool.get_connection()  # type: ignore[no-untyped-call]
+        connection = self._spare.pop() if self._spare else await pool.get_connection()
         try:
             await connection.retry.call_with_retry(
                 lambda: _published(connection, commands, self._seconds), lambda _: connection.disconnect(nowait=True)

@@ -79,7 +79,7 @@ class Messaging(AMQP):  # type: ignore[misc]
     @property
     def producer_pool(self) -> ProducerPool:
         if self._producer_pool is None:
-            self._producer_pool = ProducerPool(self.app.pool, limit=self.app.pool.limit)  # type: ignore[no-untyped-call]
+            self._producer_pool = ProducerPool(self.app.pool, limit=self.app.pool.limit)
         return self._producer_pool
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from mcc.contracts import blueprints as model
+from mcc.contracts.shape import Closed
 from scripts.reference import blueprints as page
 
 
@@ -17,7 +18,7 @@ from scripts.reference import blueprints as page
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_every_key_is_explained_and_no_other(found: type[model.Closed], explained: dict[str, str]) -> None:
+def test_every_key_is_explained_and_no_other(found: type[Closed], explained: dict[str, str]) -> None:
     assert set(explained) == {field.alias or name for name, field in found.model_fields.items()}
 
 

@@ -141,7 +141,7 @@ SHOWN: dict[str, tuple[dict[str, Any], tuple[Said, ...], Callable[[Run], object]
     "model": (
         {"model": "second/model"},
         ("First.",),
-        lambda run: (run.record and run.record.answer, run.record and run.record.model.requested),
+        lambda run: (run.record and run.record.answer, run.record and run.record.model and run.record.model.requested),
         ("Second.", "second/model"),
     ),
     "temperature": ({"temperature": 0.25}, ("Done.",), lambda run: run.ask.temperature, 0.25),

@@ -5,8 +5,8 @@ from pathlib import Path
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.transcript import request_in
-from drone.models.scripted import call
-from tests.parity.world import Said, World, calls
+from drone.models.scripted import Said, call
+from tests.parity.world import World, calls
 
 
 def first_words(ask: Ask) -> str:

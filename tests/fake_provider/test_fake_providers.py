@@ -127,7 +127,7 @@ CHAIN = ("responses", "anthropic", "gemini", "openai", "gemini-chat", "mistral",
 
 
 @pytest.mark.parametrize("chain", [CHAIN, CHAIN[::-1]], ids=["", "turned round"])
-async def test_every_form_in_one_order_with_a_gate_and_a_takeover(chain: tuple[str, ...]) -> None:
+async def test_every_form_works_in_one_order_with_a_gate_and_a_takeover(chain: tuple[str, ...]) -> None:
     """Each provider goes away after one reply, so that each reads what all before it said and thought."""
     providers = [fake(name, len(CHAIN), obstacle=after_one_reply) for name in chain[:-1]]
     providers.append(fake(chain[-1], len(CHAIN)))

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from mcc.store.database.errors import StoreUnavailable
 from tests.faults.script import Play

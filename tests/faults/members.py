@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from mcc.local import launch
 from tests.faults.zygote import Start

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 

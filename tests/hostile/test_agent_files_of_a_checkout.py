@@ -56,7 +56,7 @@ async def test_a_master_of_the_checkout_does_not_count_and_is_told(tmp_path: Pat
     world = checkout(tmp_path, {MASTER_FILE: TAKEN_OVER})
     assert not await is_taken_over(world)
     started = begun(world)["master"]
-    assert started.model.requested != "expensive"
+    assert started.model is not None and started.model.requested != "expensive"
     assert started.definition_origin == DefinitionOrigin(scope="operator", path="master/system.md")
     [said] = world.notes("definition_warning")
     assert MASTER_FILE in said and "'master'" in said and "mcc agents trust" in said
@@ -76,7 +76,7 @@ async def test_after_the_operators_word_it_counts_and_the_record_names_its_file(
     agree(world, MASTER_FILE)
     assert await is_taken_over(world)
     started = begun(world)["master"]
-    assert started.model.requested == "expensive"
+    assert started.model is not None and started.model.requested == "expensive"
     assert started.definition_origin == DefinitionOrigin(scope="workspace", path=MASTER_FILE)
     assert len(started.definition_digest) == 64
     assert world.record.definition_origin == started.definition_origin
@@ -133,7 +133,7 @@ async def test_an_agent_that_is_added_chooses_a_model_only_with_the_word(tmp_pat
         agree(world, HELPER_FILE)
     await world.run()
     started = begun(world)["helper"]
-    assert (started.model.requested == "expensive") is agreed
+    assert started.model is not None and (started.model.requested == "expensive") is agreed
     assert started.definition_origin == DefinitionOrigin(scope="workspace", path=HELPER_FILE)
     told = "\n".join(world.notes("definition_warning"))
     assert ("'expensive'" in told and "mcc agents trust" in told) is not agreed

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,7 +209,7 @@ def household_environment(household: ChildCommands, child: str) -> Mapping[str, 
     return commands[child].environment
 
 
-def told_in(user: User, environment: Mapping[str, str], code: str) -> dict[str, object]:
+def told_in(user: User, environment: Mapping[str, str], code: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", f"import json; {code}"],
         cwd=user.home / "run",
@@ -219,7 +220,7 @@ def told_in(user: User, environment: Mapping[str, str], code: str) -> dict[str, 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, object] = json.loads(done.stdout)
+    told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 

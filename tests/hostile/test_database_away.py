@@ -8,11 +8,12 @@ import pytest
 from drone.worker.loop import schema_problem
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import StoreUnavailable
+from mcc.store.store import Store
 from tests.drone.worker.test_celery_worker import Site
 from tests.waiting import until
 
 
-class Away:
+class Away(Store):
     """A store that is away for so many questions; `time` goes on by a second with each pause."""
 
     def __init__(self, questions: int, answer: str | None = None) -> None:

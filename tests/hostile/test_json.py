@@ -14,7 +14,7 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Report
 from drone.agent.turns.toolset import StartedCall
-from drone.models.json_text import MOST_REPAIRED, arguments
+from drone.models.json_text import arguments
 from drone.models.scripted import Line, call
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.listing import list_files
@@ -24,6 +24,7 @@ from mcc.api.app import build_app
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import GateChecked, ToolStarted
+from mcc.rules.near_json import MOST_REPAIRED
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +22,8 @@ from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
 from tests.hostile.orders import Orders
 
+T = TypeVar("T")
+
 SECRET = "the-operators-own-token-0123456789"
 
 LAYOUTS = {"a checkout with the demo's data": "var/demo", "a home": ".local/share/mcc"}
@@ -31,7 +34,7 @@ def sandbox() -> Bubblewrap:
     return found_sandbox()
 
 
-@pytest.fixture(params=LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.fixture(params=list(LAYOUTS.values()), ids=list(LAYOUTS))
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A data directory in a git repository, of which every name leads to it that a name can be made of."""
     scene = Scene(tmp_path / "work")
@@ -85,7 +88,11 @@ async def test_no_tool_shows_anything_of_a_data_directory_in_the_workspace(
     listed = "".join(step.content for step in steps if step.name in ("list_files", "find_files"))
     assert not [name for name in ("family.json", "flower.auth", "mcc.db", "the-same-file") if name in listed]
     assert "README.md" in listed
-    into = [step for step in steps if step.arguments.get("path") in (inside, "to-a-directory")]
+    into = [
+        step
+        for step in steps
+        if isinstance(step.arguments, Mapping) and step.arguments.get("path") in (inside, "to-a-directory")
+    ]
     assert [step.outcome for step in into] == ["denied"] * 4
     denied = [step for step in steps if step.name == "read_file" and step.outcome == "denied"]
     assert len(denied) >= len(list(spellings(work, data)))
@@ -156,8 +163,9 @@ async def test_what_a_sandbox_hides_is_looked_for_where_that_holds_up_nobody(
     (tmp_path / "data" / "token").write_text(SECRET)
     looked: list[str] = []
 
-    async def look(find: Callable[[], Mapping[str, bool]]) -> Mapping[str, bool]:
+    async def look(find: Callable[[], T]) -> T:
         hidden = await in_thread(find)
+        assert isinstance(hidden, Mapping)
         looked.extend(hidden)
         return hidden
 

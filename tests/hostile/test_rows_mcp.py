@@ -161,7 +161,9 @@ async def test_row_65_a_redirect_leads_nowhere(where: str) -> None:
 @pytest.mark.parametrize("host", ["inside.example", "meta.example", "rebound.example"])
 async def test_row_65_a_name_that_leads_inside_is_not_asked(host: str) -> None:
     rule = AddressRule(resolved)
-    servers = McpServers({"one": McpServer(url=f"http://{host}/mcp")}, Transports(None, rule, {}.get).opening)
+    servers = McpServers(
+        {"one": McpServer(url=f"http://{host}/mcp")}, Transports(None, rule, dict[str, str]().get).opening
+    )
     await load()
     await servers.look()
     (only,) = servers.capabilities()

@@ -216,7 +216,12 @@ async def test_row_38_no_secret_leaves_by_a_redirect_or_a_search() -> None:
 async def test_row_38_what_an_order_or_agent_drops_is_neither_fetched_nor_asked() -> None:
     search = WebSearch(backend="searxng", url="http://engine.test")
     async with scene(hello, web=Web(hosts=("*",), search=search)) as web:
-        for lists in ([["b.test"]], [[]], [["a.test", "engine.test"], ["*.test"], ["b.test", "no host!"]]):
+        ways: list[list[list[str]]] = [
+            [["b.test"]],
+            [[]],
+            [["a.test", "engine.test"], ["*.test"], ["b.test", "no host!"]],
+        ]
+        for lists in ways:
             for name, arguments in (("web_fetch", {"url": "http://a.test/"}), ("web_search", {"query": "x"})):
                 output = await web.tools.call(StartedCall("c", name, arguments, ORIGIN, egress=lists))
                 assert output.outcome is Outcome.DENIED and "not left to this agent" in output.content

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -184,15 +184,15 @@ def listening(client: "redis.Redis", heard: list[bytes]) -> Iterator[None]:
 
 def in_redis(client: "redis.Redis") -> Iterator[tuple[str, str]]:
     for key in client.scan_iter(count=1000):
-        kind = client.type(key)
-        read = {
+        readers: dict[object, Callable[[bytes], object]] = {
             b"string": client.get,
             b"hash": client.hgetall,
             b"set": client.smembers,
             b"list": lambda one: client.lrange(one, 0, -1),
             b"zset": lambda one: client.zrange(one, 0, -1, withscores=True),
             b"stream": client.xrange,
-        }[kind]  # type: ignore[index]
+        }
+        read = readers[client.type(key)]
         yield key.decode("utf-8", "replace"), repr((key, read(key)))
 
 
@@ -312,8 +312,8 @@ def test_no_secret_is_in_any_sink(tmp_path: Path) -> None:
             found.look("prompts", body)
     found.look("prompts elsewhere", "\n".join(here.heard))
     found.look("published", b"\n".join(heard))
-    for path, content in kept(data, work):
-        found.look(f"file {path}", content)
+    for file, content in kept(data, work):
+        found.look(f"file {file}", content)
     for name, rows in tables(data / "mcc.db"):
         found.look(f"table {name}", rows)
     assert found.leaks == []

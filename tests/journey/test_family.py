@@ -83,7 +83,8 @@ class Up:
         return MCC(self.told["url"], token=(self.data_dir / "token").read_text().strip())
 
     def children(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
+        children: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
+        return children
 
 
 def run_mcc(*arguments: str, data_dir: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -331,8 +332,9 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
             env=environment(tmp_path / "data"),
         ) as process:
             try:
-                assert process.stderr is not None
-                until(lambda: "master: starts" in process.stderr.readline(), 40, "the master starts")
+                stderr = process.stderr
+                assert stderr is not None
+                until(lambda: "master: starts" in stderr.readline(), 40, "the master starts")
                 children = psutil.Process(process.pid).children(recursive=True)
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=20)

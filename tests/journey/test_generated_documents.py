@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcc.contracts.approvals import OutlineItem
 from mcc.contracts.documents import DocumentView, NodeView
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import AgentStarted, DocumentChanged
@@ -107,7 +108,7 @@ def outlined(house: House) -> WorkOrder:
 def test_an_outline_waits_is_changed_approved_and_kept_to(house: House) -> None:
     order = outlined(house)
     [item] = [one for one in house.mcc.inbox.list().items if one.order_id == order.id]
-    assert (item.kind, item.document_id) == ("outline", order.document_id)
+    assert isinstance(item, OutlineItem) and item.document_id == order.document_id
     outline = whole(house, order)
     assert {by.by for node in outline.nodes for by in node.provenance.values()} & {"agent"} == set()
     lessons = [node.path for node in outline.nodes if node.component == "lesson"]

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from mcc.client import MCC
+from mcc.contracts.approvals import ApprovalItem
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import ToolFinished
@@ -223,7 +224,7 @@ class House:
             yield entry
             if entry.kind == "order.waiting":
                 [item] = [one for one in self.mcc.inbox.list().items if one.order_id == order.id]
-                assert item.tool == "git_commit" and item.preview is not None
+                assert isinstance(item, ApprovalItem) and item.tool == "git_commit" and item.preview is not None
                 self.mcc.inbox.approve(item.id, note="looks right")
 
 

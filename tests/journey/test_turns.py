@@ -5,6 +5,7 @@ import json
 import random
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import psutil
@@ -259,7 +260,7 @@ def test_a_workspace_that_does_not_exist_ends_the_order_with_a_sentence(house: H
         ({"labels": ["x"] * 21}, "labels"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_sentence(house: House, fields: dict[str, object], words: str) -> None:
+def test_what_cannot_be_done_is_refused_with_a_sentence(house: House, fields: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused) as refused:
         house.mcc.orders.submit("Go.", **fields)
     assert refused.value.status == 422

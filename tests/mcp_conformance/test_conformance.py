@@ -45,8 +45,8 @@ async def results(suite: Path, revision: str, way: str) -> tuple[dict[str, str],
     command = f"{sys.executable} -I -S {HERE / 'launcher.py'} {way}"
     asked = ("client", "--requirements", revision, "--timeout", "30000", "--command", command)
     node = ("node", "--import", str(HERE / "node_fs.mjs"), str(suite / "dist" / "index.js"))
-    pipes = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
-    running = await asyncio.create_subprocess_exec(*node, *asked, **pipes)
+    stdout, stderr = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    running = await asyncio.create_subprocess_exec(*node, *asked, stdout=stdout, stderr=stderr)
     said = (await running.communicate())[0].decode("utf-8", "replace")
     rows = (line.partition(":")[0].split() for line in said.splitlines() if line[:1] in "✓✗" and line[1:2] == " ")
     return {row[1]: row[0] for row in rows if len(row) == 2}, said

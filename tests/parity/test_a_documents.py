@@ -97,7 +97,7 @@ def test_hidden_commands_are_dispatched_for_people_and_for_nobody_else() -> None
         document.dispatch(sent)
         for by in ("chat", "agent", "metadata_agent", "outline", "import"):
             with pytest.raises(DispatchRefused):
-                document.dispatch(sent, by=by)  # type: ignore[arg-type]
+                document.dispatch(sent, by=by)
 
 
 def _name(command: type[AnyCommand]) -> str:

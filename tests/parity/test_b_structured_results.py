@@ -24,7 +24,8 @@ from tests.parity.world import World, calls, piece, report, team
 def told(world: World) -> dict[str, Any]:
     """What the master's call of `subagents_run` brought, as the model was told."""
     (step,) = [step for step in world.results() if step.name == "subagents_run"]
-    return json.loads(unfenced(step.content))
+    told: dict[str, Any] = json.loads(unfenced(step.content))
+    return told
 
 
 class Blind(Toolbox):
@@ -34,27 +35,33 @@ class Blind(Toolbox):
         return Look()
 
 
-async def test_one_call_starts_several_agents_and_more_than_the_cap_queue(tmp_path: Path) -> None:
-    at_work, most, gates = set[str](), 0, asyncio.Event()
+@pytest.mark.parametrize(("asked", "cap"), [({}, 3), ({"max_concurrency": 2}, 2), ({"max_concurrency": 5}, 4)])
+async def test_one_call_starts_several_agents_and_more_than_the_cap_queue(
+    asked: dict[str, Any], cap: int, tmp_path: Path
+) -> None:
+    """Each agent works for several rounds, and none ends before as many work at once as may: without the cap all do."""
+    at_work, most, full = set[str](), 0, asyncio.Event()
 
-    async def busy(task: str) -> str:
+    async def busy(task: str, replies: int) -> Said:
         nonlocal most
         at_work.add(task)
         most = max(most, len(at_work))
-        if len(at_work) == 2:
-            gates.set()
-        await gates.wait()
+        if len(at_work) == cap:
+            full.set()
+        await full.wait()
+        if replies < 3:
+            return calls(call("list_files", path=".", depth=replies + 1))
         at_work.discard(task)
         return f"{task} is done."
 
     def play(task: str, replies: int, ask: Ask) -> Any:
         if task != "go":
-            return busy(task)
-        return "All." if replies else team(*(piece(f"p{n}") for n in range(5)), max_concurrency=2)
+            return busy(task, replies)
+        return "All." if replies else team(*(piece(f"p{n}") for n in range(5)), **asked)
 
     world = World(tmp_path, play)
-    assert (await world.run()).status is OrderStatus.SUCCEEDED
-    assert most == 2
+    assert (await world.run("go", "concurrency=4")).status is OrderStatus.SUCCEEDED
+    assert most == cap
     assert [agent["summary"] for agent in told(world)["agents"]] == [f"p{n} is done." for n in range(5)]
 
 

@@ -110,6 +110,22 @@ async def test_a_record_has_its_steps_with_times_its_status_and_its_figures(tmp_
     assert ChatRecord.model_validate_json(record.model_dump_json()) == record
 
 
+async def test_the_total_of_an_agent_between_two_others_has_its_own_childs_in_it(tmp_path: Path) -> None:
+    def file(name: str, spawns: str) -> str:
+        return f"---\nname: {name}\ndescription: An agent.\nspawns: [{spawns}]\nresult: text\n---\nYou are {name}."
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        below = {"go": "outer", "outer": "inner"}.get(task)
+        return "Done." if replies or not below else calls(call("subagent", agent_type=below, prompt=below))
+
+    agents = {"master": file("master", "outer, inner"), "outer": file("outer", "inner"), "inner": file("inner", "")}
+    world = World(tmp_path, play, agents=agents)
+    assert (await world.run("go", "depth=2")).status is OrderStatus.SUCCEEDED
+    master, outer, inner = world.records()
+    assert [one.usage.model_calls for one in (master, outer, inner)] == [2, 2, 1]
+    assert [one.usage_total.model_calls for one in (master, outer, inner)] == [5, 3, 1]
+
+
 def test_drones_are_listed_with_what_they_have_and_when_they_were_last_heard() -> None:
     clock = FakeClock()
     store = temporary_store(clock)

@@ -11,7 +11,7 @@ from mcc.definitions.rights import expanded
 from mcc.rules import report
 
 
-def test_the_limits_of_a_turn() -> None:
+def test_the_limits_of_a_turn_are_as_promised() -> None:
     assert Limits().model_dump() == {
         "rounds": 50,
         "parallel_tool_calls": 16,
@@ -36,25 +36,25 @@ def test_the_limits_of_a_turn() -> None:
     assert MAX_DEPTH == 8
 
 
-def test_a_call_of_several_agents() -> None:
+def test_a_call_of_several_agents_runs_three_side_by_side_and_collects() -> None:
     asked = assignments.assignments_of({"agents": [{"role": "scout", "task": "look"}]}, Limits().subagents_per_call)
     assert (asked.mode, asked.policy, assignments.AT_ONCE) == ("parallel", "collect", 3)
     assert (asked.item_seconds, asked.total_seconds, asked.quorum) == (None, None, None)
     assert asked.agents[0].groups is None and asked.agents[0].model is None
 
 
-def test_the_caps_of_a_report_and_the_attempts_at_it() -> None:
+def test_the_caps_of_a_report_and_the_attempts_at_it_are_as_promised() -> None:
     assert (report.MAX_FINDINGS, report.MAX_EVIDENCE) == (20, 2_000)
     assert (report.MAX_ARTIFACTS, report.MAX_CONTENT) == (10, 4_000)
     assert ATTEMPTS == 5
 
 
-def test_the_ladder_of_an_agent_that_goes_round_in_circles() -> None:
+def test_the_ladder_of_an_agent_that_goes_round_in_circles_is_as_promised() -> None:
     ladders = [(ladder.nudge, ladder.halt) for ladder in (SAME_FAILURE, REFUSED, SAME_OUTPUT, ALL_FAILED)]
     assert ladders == [(2, 3), (2, 3), (3, 4), (4, 6)]
 
 
-def test_the_runner() -> None:
+def test_the_runner_has_four_at_once_and_a_fork_says_only_who_and_what() -> None:
     assert in_process.AT_ONCE == 4
     fork = drone.Fork("explore", "look")
     assert fork[2:] == (None, None, None, None, 0)

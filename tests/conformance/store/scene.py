@@ -114,7 +114,7 @@ class Scene:
         assert claim is not None
         return Held(self, order_id, claim.epoch, claim.attempt, claim.last_seq, claim.control_seq)
 
-    def running(self, prompt: str = "do it", **fields: object) -> Held:
+    def running(self, prompt: str = "do it", **fields: Any) -> Held:
         return self.hold(self.place(prompt, **fields).id)
 
     def lose(self) -> None:

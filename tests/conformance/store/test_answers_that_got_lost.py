@@ -14,7 +14,7 @@ from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Appended, Parking, WorkspaceHold
 from mcc.store.store import open_store
 from mcc.testing import FakeClock
-from tests.conformance.store.scene import Scene, ended, started
+from tests.conformance.store.scene import LEASE_SECONDS, Scene, ended, started
 
 
 @contextmanager
@@ -58,6 +58,17 @@ def test_a_claim_is_made_once(scene: Scene, committed: bool) -> None:
         claim = scene.claim(order.id, drone)
     assert claim and claim.epoch == 1
     assert scene.kinds(order.id) == ["order.queued", "order.claimed"]
+
+
+@both
+def test_the_order_of_a_lost_drone_is_requeued_in_the_same_sweep(scene: Scene, committed: bool) -> None:
+    incarnation = scene.drone()
+    held = scene.hold(scene.place().id, incarnation)
+    scene.clock.advance(LEASE_SECONDS + 1)
+    with losing(scene, committed=committed):
+        swept = scene.store.sweeper.sweep(may_expire=True)
+    assert (swept.requeued, dict(swept.failures)) == ((held.order_id,), {})
+    assert swept.lost == (() if committed else (incarnation,)), "what was declared before is not declared again"
 
 
 @both

@@ -1,6 +1,7 @@
 """Controls and their receipts; `when_busy` for a turn of a busy session."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -163,8 +164,8 @@ def test_a_refusal_and_an_entry_at_once_leave_a_receipt_with_one_outcome(scene: 
         held = scene.running()
         control = ask(scene, held.order_id, ControlKind.STEER, message="m")
         at_once(
-            lambda one=held, known=control.id: one.write(ControlApplied(control_id=known, control="steer")),
-            lambda known=control.id: scene.store.controls.refuse(known, "it had ended"),
+            partial(held.write, ControlApplied(control_id=control.id, control="steer")),
+            partial(scene.store.controls.refuse, control.id, "it had ended"),
         )
         (receipt,) = scene.store.controls.of_order(held.order_id)
         assert (receipt.applied_seq is None) != (receipt.refused is None)
@@ -201,7 +202,7 @@ def test_controls_asked_at_once_get_different_numbers(scene: Scene) -> None:
 def test_an_end_and_a_cancel_at_once_leave_one_end_and_no_open_receipt(scene: Scene) -> None:
     for _ in range(5):
         held = scene.running()
-        answers = at_once(lambda one=held: one.finish(), lambda one=held: ask(scene, one.order_id))
+        answers = at_once(held.finish, partial(ask, scene, held.order_id))
         ended, asked = answers
         assert isinstance(ended, StoreError) != isinstance(asked, StoreRefused), answers
         if isinstance(ended, StoreError):
@@ -291,8 +292,8 @@ def test_an_interrupt_and_an_end_at_once_leave_the_new_turn_claimable(scene: Sce
         held = scene.running()
         session = scene.store.orders.get(held.order_id).session_id
         _, placed = at_once(
-            lambda one=held: one.finish(),
-            lambda one=session: scene.placed(session_id=one, when_busy="interrupt"),
+            held.finish,
+            partial(scene.placed, session_id=session, when_busy="interrupt"),
         )
         assert isinstance(placed, Placed), placed
         if scene.status(held.order_id) is OrderStatus.RUNNING:

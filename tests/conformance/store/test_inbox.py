@@ -50,16 +50,23 @@ def asked(number: int = 1, **more: object) -> ApprovalRequested:
     return ApprovalRequested(**{**fields, **more})
 
 
-def question(**more: object) -> QuestionAsked:
+def question(**more: Any) -> QuestionAsked:
     return QuestionAsked(question_id="question-1", call_id="call-q", question="Which?", choices=("a", "b"), **more)
 
 
 def begun(number: int = 1, approval: str | None = None) -> ToolStarted:
-    call = {"call_id": f"call-{number}", "round": 1, "index": 0, "name": "git_commit", "arguments": {}}
-    return ToolStarted(**call, idempotent=False, approval_id=approval or f"approval-{number}")
+    return ToolStarted(
+        call_id=f"call-{number}",
+        round=1,
+        index=0,
+        name="git_commit",
+        arguments={},
+        idempotent=False,
+        approval_id=approval or f"approval-{number}",
+    )
 
 
-def asking(scene: Scene, *facts: Fact, **order: object) -> Held:
+def asking(scene: Scene, *facts: Fact, **order: Any) -> Held:
     held = scene.running(**order)
     held.write(started(), replied(), *(facts or (asked(),)))
     return held
@@ -171,7 +178,7 @@ def test_of_two_concurrent_decisions_one_counts(scene: Scene) -> None:
 
         return do
 
-    assert sorted(at_once(one(APPROVE), one(DENY))) == ["did", "late"]
+    assert sorted(map(str, at_once(one(APPROVE), one(DENY)))) == ["did", "late"]
 
 
 def test_an_approval_is_used_by_the_call_that_begins_and_never_again(scene: Scene) -> None:

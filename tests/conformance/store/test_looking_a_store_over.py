@@ -1,6 +1,7 @@
 """Examination of orders, drones and leftovers, and repair of leftovers, on every store."""
 
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -79,7 +80,7 @@ def test_suspicious_orders_are_found_behind_any_number_of_healthy_ones(scene: Sc
     unreadable, endless = scene.place(), scene.place(not_before=later)
     for order, change in ((unreadable, {"journal_version": 999}), (endless, {"waits_until": None})):
         changed = sa.update(STATE).where(STATE.c.order_id == order.id).values(change)
-        scene.store.database.write(lambda link, changed=changed: link.execute(changed))
+        scene.store.database.write(partial(sa.Connection.execute, statement=changed))
     scene.clock.advance(61)
     seen = scene.store.examiner.look(limit=2)
     found = {order.id for order in seen.orders}

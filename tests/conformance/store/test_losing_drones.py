@@ -3,14 +3,19 @@
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Capability, DroneCounters, DroneStatus
-from mcc.contracts.journal import AgentStep
+from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.store.database.clock import micros
+from mcc.store.database.tables import DRONES
+from mcc.store.rows.order_rows import OrderState, lock
 from mcc.store.rows.transitions import TAKEOVERS
 from mcc.store.rows.values import Parking, Swept
+from mcc.store.work.sweep import _expire
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
 
@@ -198,7 +203,7 @@ def test_a_sweep_and_an_end_at_once_leave_one_of_them(scene: Scene) -> None:
         held = scene.running()
         held.write(started())
         scene.clock.advance(LEASE_SECONDS + 1)
-        at_once(lambda one=held: one.finish(), lambda: scene.store.sweeper.sweep(may_expire=True))
+        at_once(held.finish, lambda: scene.store.sweeper.sweep(may_expire=True))
         kinds = scene.kinds(held.order_id)
         assert (kinds[-1] == "order.finished") != (kinds[-1] == "order.requeued"), (number, kinds)
         scene.fold(held.order_id)
@@ -275,3 +280,38 @@ def test_a_lost_drone_holds_nothing_and_is_shown_until_a_later_one_has_its_name(
     scene.clock.advance(1)
     later = scene.drone("alpha")
     assert [drone.incarnation for drone in scene.store.leases.drones() if drone.name == "alpha"] == [later]
+
+
+def test_an_order_whose_drone_has_no_row_is_taken_back_as_lost(scene: Scene) -> None:
+    """As after a restore, or where somebody mended the database by hand."""
+    held_by = scene.drone()
+    held = scene.hold(scene.place().id, held_by)
+    scene.store.database.write(lambda link: link.execute(sa.delete(DRONES)))
+    swept = scene.store.sweeper.sweep(may_expire=True)
+    assert (swept.requeued, dict(swept.failures)) == ((held.order_id,), {})
+    last = scene.store.journal.read(held.order_id)[-1].data
+    assert isinstance(last, OrderRequeued) and last.lost == held_by
+
+
+def test_an_order_whose_cancel_was_applied_is_requeued_and_not_cancelled_again(scene: Scene) -> None:
+    held = scene.running()
+    control = scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    held.write(ControlApplied(control_id=control.id, control="cancel"))
+    scene.lose()
+    assert scene.status(held.order_id) is OrderStatus.QUEUED
+
+
+def test_an_order_that_is_no_longer_late_under_its_lock_is_not_ended(scene: Scene) -> None:
+    """It was prolonged between the sweep's look and its lock."""
+    at = scene.clock.now()
+    order = scene.place(expires_at=at + timedelta(seconds=60))
+
+    def sweep(link: sa.Connection) -> OrderState | None:
+        state = lock(link, order.id)
+        assert state is not None
+        return _expire(link, state, at, micros(scene.clock.now()))
+
+    assert scene.store.database.write(sweep) is None and scene.status(order.id) is OrderStatus.QUEUED
+    scene.clock.advance(61)
+    assert scene.store.database.write(sweep) is not None
+    assert scene.store.orders.get(order.id).reason is FailureReason.EXPIRED

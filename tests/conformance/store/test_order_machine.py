@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,7 +71,7 @@ class OrderMachine(RuleBasedStateMachine):
     def accept(self, way: str, data: st.DataObject) -> object:
         sessions = [None, *sorted({order.session_id for order in self._all()})]
         later = data.draw(st.sampled_from([None, None, None, 5, 60]))
-        fields: dict[str, object] = {"session_id": data.draw(st.sampled_from(sessions)), "when_busy": way}
+        fields: dict[str, Any] = {"session_id": data.draw(st.sampled_from(sessions)), "when_busy": way}
         if later is not None:
             fields["not_before" if later == 5 else "expires_at"] = self.clock.now() + timedelta(seconds=later)
         try:

@@ -26,12 +26,13 @@ TABLES = ("documents", "document_nodes", "document_history", "document_heads", "
 
 def rows(scene: Scene) -> dict[str, int]:
     """Number of rows in the tables of documents."""
-    return {
-        name: scene.store.database.read(
-            lambda connection, name=name: connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar()
+
+    def counted(table: str) -> int:
+        return scene.store.database.read(
+            lambda link: int(link.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())
         )
-        for name in TABLES
-    }
+
+    return {table: counted(table) for table in TABLES}
 
 
 def test_a_document_is_made_together_with_its_order_and_is_its_session(scene: Scene) -> None:

@@ -40,7 +40,7 @@ def ask(scene: Scene, held: Held, kind: ControlKind) -> Control:
     return scene.store.controls.request(held.order_id, kind, NewControl(), principal="x")
 
 
-def test_two_claims(scenes: tuple[Scene, Scene]) -> None:
+def test_of_two_claims_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -52,7 +52,7 @@ def test_two_claims(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_a_parking_and_an_append(scenes: tuple[Scene, Scene]) -> None:
+def test_of_a_parking_and_an_append_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -66,7 +66,7 @@ def test_a_parking_and_an_append(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
+def test_of_a_parking_and_an_end_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -80,7 +80,7 @@ def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
 
 
 @pytest.mark.parametrize("kind", [ControlKind.CANCEL, ControlKind.RESUME, ControlKind.STEER])
-def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind) -> None:
+def test_a_control_that_comes_with_a_parking_is_not_lost(scenes: tuple[Scene, Scene], kind: ControlKind) -> None:
     """Either the holder has to read the control first, or the control finds a waiting order; it never gets lost."""
     one, other = scenes
 
@@ -99,7 +99,7 @@ def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind)
     often(once)
 
 
-def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
+def test_of_a_parking_and_a_sweep_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -113,7 +113,7 @@ def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_a_resume_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
+def test_a_resume_at_once_with_a_cancel_takes_nothing_from_it(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -130,7 +130,7 @@ def test_a_resume_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_two_resumes(scenes: tuple[Scene, Scene]) -> None:
+def test_of_two_resumes_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
@@ -170,7 +170,7 @@ def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> No
     often(once)
 
 
-def test_a_claim_and_the_loss_of_the_claiming_drone(scenes: tuple[Scene, Scene]) -> None:
+def test_an_order_does_not_stay_with_a_drone_that_is_lost_as_it_claims(scenes: tuple[Scene, Scene]) -> None:
     """Whichever comes first, the order does not stay with the lost drone."""
     one, other = scenes
 

@@ -53,7 +53,7 @@ def _tables(url: str) -> set[str]:
     return {name for name in names if name != "alembic_version" and not name.startswith(WORDS)}
 
 
-def test_up_and_down_and_up_again(empty_url: str) -> None:
+def test_a_schema_goes_up_and_down_and_up_again(empty_url: str) -> None:
     assert "mcc db upgrade" in (schema_problem(empty_url) or "")
     for _ in range(2):
         upgrade(empty_url)

@@ -16,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from mcc.store.database.connections import is_used_up, without_transactions
 from mcc.store.database.direct import execute_later, send, send_later
+from mcc.store.database.drivers import _Postgres
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadEntry
 from mcc.store.database.foreign_errors import ConnectionLost
@@ -382,6 +383,7 @@ def test_plans_are_made_anew_after_a_while(postgres: Database) -> None:
         counted(postgres)
     assert round_trips(postgres, lambda: counted(postgres)) == 1
     [link] = postgres._links._free
+    assert isinstance(link._driver, _Postgres)
     link._driver._plans_until = 0.0
     assert round_trips(postgres, lambda: counted(postgres)) == 2
     assert round_trips(postgres, lambda: counted(postgres)) == 1
@@ -437,7 +439,13 @@ def test_an_offset_is_kept_beside_a_limit(postgres: Database) -> None:
     postgres.write(
         lambda connection: connection.execute(sa.text("INSERT INTO things VALUES (1, ''), (2, ''), (3, '')"))
     )
-    kinds = sa.select(sa.column("kind")).select_from(sa.table("things")).order_by(sa.column("kind")).limit(1).offset(1)
+    kinds = (
+        sa.select(sa.column("kind", sa.Integer))
+        .select_from(sa.table("things"))
+        .order_by(sa.column("kind"))
+        .limit(1)
+        .offset(1)
+    )
     for _ in range(3):
         assert postgres.read(lambda connection: connection.execute(kinds).scalars().all()) == [2]
 

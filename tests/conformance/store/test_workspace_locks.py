@@ -337,7 +337,7 @@ def test_whatever_ends_the_holding_frees_the_workspace(scene: Scene, end: Callab
 
 def locks(scene: Scene) -> int:
     counted = "SELECT count(*) FROM workspace_locks"
-    return int(scene.store.database.read(lambda one: one.exec_driver_sql(counted).scalar()))
+    return int(scene.store.database.read(lambda one: one.exec_driver_sql(counted).scalar_one()))
 
 
 def test_a_lost_order_keeps_its_place_in_the_line(scene: Scene) -> None:

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drone.agent.agent import AgentRuntime
-from drone.agent.ports.artifacts import Artifacts, handle_of
+from drone.agent.ports.artifacts import LEAST, LONGEST, TOGETHER, Artifacts, handle_of
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.messages import ToolResults, ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task, Turn
@@ -25,6 +25,7 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
+from tests.drone.agent.lone import Lone
 
 ORDER = "order-1"
 ANY_TEXT = st.text(alphabet=st.characters(categories=None), min_size=1, max_size=3_000)
@@ -203,3 +204,39 @@ async def test_one_read_brings_a_bounded_piece() -> None:
 
 async def test_outside_of_a_turn_there_is_no_artifact() -> None:
     assert "There is no artifact" in (await read(None, id="feed")).content
+
+
+class Talking:
+    """Tools of which each call brings so many characters, as a report of another agent where `reports`."""
+
+    def __init__(self, characters: int, *, reports: bool = False, most: int | None = None) -> None:
+        self._output = Output("x" * characters, subagent_ids=("child",) if reports else ())
+        self._most = most
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return (ToolSpec("talk", "", {"type": "object"}, idempotent=True, max_result=self._most),)
+
+    async def call(self, call: StartedCall) -> Output:
+        return self._output
+
+
+async def shown(tools: Talking, times: int) -> list[int]:
+    """How many characters of each of these calls of one reply the model is shown."""
+    lone = Lone([Line(calls=tuple(call("talk", number=number) for number in range(times))), "Done."], tools)
+    assert (await lone.run()).completed
+    return [len(unfenced(result.content)) for result in lone.results()]
+
+
+@pytest.mark.parametrize("reports", [False, True])
+async def test_what_one_reply_brings_together_is_bounded_and_each_call_keeps_a_little(reports: bool) -> None:
+    most = TOGETHER // 15_000
+    lengths = await shown(Talking(15_000, reports=reports), most + 3)
+    assert lengths[:most] == [15_000] * most
+    assert all(length <= max(LEAST, TOGETHER - most * 15_000) for length in lengths[most:])
+
+
+@pytest.mark.parametrize(("most", "length"), [(1_000, 1_000), (1_000_000, LONGEST)])
+async def test_a_tool_may_narrow_the_room_of_its_results_and_not_widen_it(most: int, length: int) -> None:
+    assert 0 < (await shown(Talking(300_000, most=most), 1))[0] <= length
+    crowded = await shown(Talking(15_000, most=15_000), TOGETHER // 15_000 + 2)
+    assert crowded[-1] <= LEAST

@@ -120,7 +120,7 @@ async def test_thinking_in_the_text_again_fails_and_names_the_missing_parser() -
     assert "lacks the reasoning parser" in (report.error or "")
 
 
-ANNOUNCED: Sequence[Said] = (
+ANNOUNCED = (
     "Let me read the files now.",
     "I see. I'll look at the tests first:",
     "OK, now I\u2019ll check the configuration…",

@@ -107,7 +107,7 @@ async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: boo
     )
     lines: list[Said] = [Line(calls=(call("look", at=number),), usage=spent) for number in range(50)]
     limits = {"own": AgentLimits(**{kind: allowed})} if own else {"limits": Limits(**{kind: allowed})}
-    one = Lone(lines, TOOLS, **limits)  # type: ignore[arg-type]
+    one = Lone(lines, TOOLS, **limits)
     report = await one.run()
     assert (report.cause, report.limit) == (Cause.LIMIT, kind)
     assert allowed / 2 < getattr(report.usage, kind) < allowed + getattr(spent, kind)

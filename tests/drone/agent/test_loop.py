@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -12,7 +13,7 @@ from drone.agent.ports.messages import AssistantMessage, ToolResults, ToolSpec, 
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Cause, Report
 from drone.agent.spending.budget import Budget
-from drone.agent.turns.toolset import Output, StartedCall
+from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.tool import FunctionTools, tool
@@ -21,7 +22,7 @@ from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import EXPLAINED, unfenced
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import AgentFinished, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentFinished, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.record import RecordStatus
@@ -41,11 +42,18 @@ async def double(number: int) -> str:
     return str(number * 2)
 
 
+F = TypeVar("F", bound=Fact)
+
+
 class World:
     """One agent with its journal, ready to run."""
 
     def __init__(
-        self, model: ScriptedModel, tools: object = None, limits: Limits | None = None, own: AgentLimits | None = None
+        self,
+        model: ScriptedModel,
+        tools: ToolSet | None = None,
+        limits: Limits | None = None,
+        own: AgentLimits | None = None,
     ) -> None:
         self.model = model
         self.journal = MemoryJournal(ORDER)
@@ -61,7 +69,7 @@ class World:
     def kinds(self) -> list[str]:
         return [entry.kind for entry in self.journal.entries]
 
-    def told(self, kind: type[Fact]) -> list[Fact]:
+    def told(self, kind: type[F]) -> list[F]:
         return [entry.data for entry in self.journal.entries if isinstance(entry.data, kind)]
 
 
@@ -198,7 +206,7 @@ async def test_when_no_tool_call_is_left_the_model_is_told() -> None:
     world = World(ScriptedModel([Line(calls=calls), "Done."]), limits=Limits(tool_calls=2))
     report = await world.run()
     assert (report.limit, report.text) == ("tool_calls", "Done.")
-    assert [fact.outcome for fact in world.told(ToolFinished)].count("denied") == 1
+    assert [fact.outcome for fact in world.told(ToolFinished)].count(Outcome.DENIED) == 1
 
 
 @pytest.mark.parametrize(
@@ -426,7 +434,7 @@ async def test_tool_calls_of_an_agent_end_at_the_limit_of_its_own_file() -> None
     calls = tuple(call("double", number=n) for n in range(3))
     world = World(ScriptedModel([Line(calls=calls), "Done."]), own=AgentLimits(tool_calls=1))
     assert (await world.run()).limit == "tool_calls"
-    assert [fact.outcome for fact in world.told(ToolFinished)].count("denied") == 2
+    assert [fact.outcome for fact in world.told(ToolFinished)].count(Outcome.DENIED) == 2
     assert "tool_calls (1)" in world.told(ToolFinished)[-1].content
 
 

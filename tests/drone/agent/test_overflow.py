@@ -9,6 +9,7 @@ from drone.agent.ports.messages import Message, ToolResults
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Cause, Report
 from drone.agent.ports.transcript import KEPT, NAMED
+from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Task
@@ -17,7 +18,7 @@ from drone.tools.artifacts import ArtifactTools
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import ImageBlock
-from mcc.contracts.entry import Entry
+from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ToolFinished, TranscriptCompacted
@@ -93,7 +94,7 @@ def told(ask: Ask) -> list[str]:
 
 
 async def test_the_newest_results_are_shortened_and_the_model_is_asked_again() -> None:
-    script = [pages(("a", 20_000)), pages(("b", 30_000), ("c", 60_000)), "Done."]
+    script: list[Said] = [pages(("a", 20_000)), pages(("b", 30_000), ("c", 60_000)), "Done."]
     world = World(Small(script, window=20_000))
     report = await world.run()
     assert (report.text, world.model.refused) == ("Done.", 1)
@@ -111,18 +112,18 @@ async def test_the_newest_results_are_shortened_and_the_model_is_asked_again() -
 
 
 async def test_what_was_shortened_can_be_read_as_an_artifact() -> None:
-    script = [pages(("a", 60_000)), Line(), "Done."]
+    script: list[Said] = [pages(("a", 60_000)), Line(), "Done."]
     world = World(Small(script, window=10_000))
     await world.run()
     handle = handle_of(world.compacted()[0].clipped[0].artifact)
-    again = [pages(("a", 60_000)), Line(calls=(call("read_artifact", id=handle, length=100),)), "Done."]
+    again: list[Said] = [pages(("a", 60_000)), Line(calls=(call("read_artifact", id=handle, length=100),)), "Done."]
     world = World(Small(again, window=10_000))
     assert (await world.run()).text == "Done."
     assert "a" * 100 in told(world.model.asks[-1])[-1]
 
 
 async def test_older_results_follow_when_the_newest_are_not_enough() -> None:
-    script = [pages(*[(letter, 9_000) for letter in "abcdefgh"]), pages(("z", 3_000)), "Done."]
+    script: list[Said] = [pages(*[(letter, 9_000) for letter in "abcdefgh"]), pages(("z", 3_000)), "Done."]
     world = World(Small(script, window=4_500, says_size=False))
     assert (await world.run()).text == "Done."
     assert all(len(content) <= KEPT[0] + 1_100 for content in told(world.model.asks[-1]))
@@ -216,3 +217,10 @@ async def test_in_a_small_context_less_is_told_at_once() -> None:
     await world.run()
     assert world.model.refused == 0 and not world.compacted()
     assert len(told(world.model.asks[-1])[0]) < 6_000
+
+
+def test_a_window_that_was_learnt_is_kept_when_a_later_shortening_knows_none() -> None:
+    state = RecordState(Origin(record_id=root_record_id(ORDER)))
+    for told, known in ((None, None), (20_000, 20_000), (None, 20_000), (9_000, 9_000)):
+        state.apply(TranscriptCompacted(summary="Shortened.", window_tokens=told))
+        assert state.asking.window == known

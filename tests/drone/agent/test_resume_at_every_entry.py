@@ -21,9 +21,9 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import ToolFinished
+from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits
-from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
 from tests.drone.agent.random_trees import FollowedJournal
@@ -119,7 +119,8 @@ def play(task: str, replies: int) -> Said:
     if task == "south":
         report = Line(calls=(call("submit_result", status="completed", summary="South is done."),))
         return [_look("s1"), report, Line(text="It is done."), _look("s2"), report][replies]
-    return [_look(f"{task} 1"), Line(text="Hm.", calls=(call("reed", at=task),)), f"{task} is done."][replies]
+    elsewhere: list[Said] = [_look(f"{task} 1"), Line(text="Hm.", calls=(call("reed", at=task),)), f"{task} is done."]
+    return elsewhere[replies]
 
 
 def _master(replies: int) -> Said:
@@ -204,8 +205,8 @@ async def test_after_every_commit_another_drone_asks_what_is_still_to_be_asked_a
         assert _shape(second.record) == whole, commit
         replied = sum(isinstance(entry.data, ModelReplied) for entry in left)
         assert replied + len(second.model.asks) == len(first.model.asks), commit
-        done = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
-        again = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
+        done = {entry.data.call_id for entry in left if isinstance(entry.data, ToolFinished)}
+        again = [one.data for one in second.journal.entries[commit:] if isinstance(one.data, ToolFinished)]
         assert not done & {fact.call_id for fact in again}, commit
 
 
@@ -214,7 +215,7 @@ async def test_a_drone_of_another_version_asks_with_the_prompts_and_tools_that_t
     expected = first.asked()
     for commit in first.journal.commits[:-1:3]:
         left = first.journal.entries[:commit]
-        begun = {entry.data.prompt for entry in left if entry.kind == "agent.started"}
+        begun = {entry.data.prompt for entry in left if isinstance(entry.data, AgentStarted)}
         second = Drone(left, first.journal.texts, version=" of tomorrow")
         await second.run()
         for whose, words in second.asked().items():
@@ -242,13 +243,13 @@ async def test_a_call_that_may_have_had_its_effect_is_not_run_again_and_the_mode
     await first.run()
     for commit in first.journal.commits[:-1]:
         left = first.journal.entries[:commit]
-        finished = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
-        begun = [entry.data for entry in left if entry.kind == "tool.started" and entry.data.name == "look"]
-        lost = {fact.arguments["at"] for fact in begun if fact.call_id not in finished}
+        finished = {entry.data.call_id for entry in left if isinstance(entry.data, ToolFinished)}
+        begun = [one.data for one in left if isinstance(one.data, ToolStarted) and one.data.name == "look"]
+        lost = {str(fact.arguments) for fact in begun if fact.call_id not in finished}
         second = Drone(left, first.journal.texts, idempotent=False)
         await second.run()
         assert not lost & set(second.looked), commit
-        ends = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
+        ends = [one.data for one in second.journal.entries[commit:] if isinstance(one.data, ToolFinished)]
         unknown = [fact for fact in ends if fact.outcome == "outcome_unknown"]
         assert len(unknown) == len(lost), commit
 
@@ -270,13 +271,14 @@ async def test_a_drone_lost_again_and_again_loses_nothing(steps: int) -> None:
 async def test_what_was_lost_with_a_drone_is_charged_as_it_was_reserved() -> None:
     first = await undisturbed()
     entries = first.journal.entries
-    opened = next(entry.seq for entry in entries if entry.kind == "model.started")
+    opened, began = next((entry.seq, entry.data) for entry in entries if isinstance(entry.data, ModelStarted))
+    assert isinstance(began, ModelStarted)
     spent = Tree.of(entries[:opened]).spent
-    assert spent.total_tokens == entries[opened - 1].data.reserved_tokens > 0
+    assert spent.total_tokens == began.reserved_tokens > 0
 
 
 async def test_a_program_goes_on_with_the_entries_that_it_kept() -> None:
-    lines = [_look("n1"), "It is green."]
+    lines: list[Said] = [_look("n1"), "It is green."]
     first = _alone(lines)
     journal = MemoryJournal(ORDER)
     await first.run("What is there?", first.turn(journal))

@@ -19,7 +19,7 @@ from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import ORDER as ORDER_ORIGIN
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.ids import root_record_id, verifier_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, ControlApplied, VerifyChecked
+from mcc.contracts.journal import AgentFinished, AgentStarted, ControlApplied, ToolFinished, VerifyChecked
 from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import Verification
@@ -200,7 +200,8 @@ async def test_what_a_person_says_while_the_verifier_judges_is_read_before_the_e
         await drone.judging.wait()
         assert await drone.turn.router.take(control(ControlKind.STEER, message="And shortly.")) is None
         drone.verdict_comes.set()
-    assert running.result().checked is not None and running.result().checked.passed
+    checked = running.result().checked
+    assert checked is not None and checked.passed
     asked = [ask for ask in drone.model.asks if "And shortly." in str(ask.messages)]
     assert asked and "And shortly." in str(asked[-1].messages[0]), "the last verifier was told of it too"
 
@@ -209,3 +210,16 @@ async def test_a_rubric_is_judged_by_the_model_of_its_role() -> None:
     drone = Drone(VARIANTS[0], roles={"verify": "strict"})
     await drone.run()
     assert [one.model.requested for one in drone.facts(AgentStarted)] == ["scripted/model", "strict", "strict"]
+
+
+async def test_what_a_person_said_after_an_accepted_result_is_read_by_the_drone_that_takes_over() -> None:
+    terms = Terms(SCHEMA, (), None)
+    first = Drone(terms)
+    assert (await first.run()).completed
+    accepted = [entry.seq for entry in first.journal.entries if isinstance(entry.data, ToolFinished)][-1]
+    second = Drone(terms, first.journal.entries[:accepted], first.journal.texts)
+    assert await second.turn.router.take(control(ControlKind.STEER, message="And shortly.")) is None
+    async with asyncio.timeout(30):
+        assert (await second.run()).completed
+    assert "And shortly." in str(second.model.asks[-1].messages[-1])
+    assert len(second.facts(ModelReplied)) == len(first.facts(ModelReplied)) + 1

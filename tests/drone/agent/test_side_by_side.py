@@ -80,7 +80,7 @@ class Queue:
         return (ToolSpec("step", "", {"type": "object"}),)
 
     async def call(self, call: StartedCall) -> Output:
-        asyncio.get_running_loop().call_soon(self._let_go, call.origin.record_id)
+        asyncio.get_running_loop().call_soon(self._let_go, call.origin.record_id or "")
         await self._first.wait()
         return Output("one step")
 

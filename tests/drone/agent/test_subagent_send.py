@@ -1,6 +1,7 @@
 """A finished subagent gets another message: its conversation continues in a new record while its parent runs."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -29,6 +30,11 @@ def send(record_id: str, message: str = "And now?") -> Line:
     return Line(calls=(call("subagent_send", record_id=record_id, message=message),))
 
 
+def in_turn(replies: int, *lines: Callable[[], Said]) -> Said:
+    """What is said after so many replies."""
+    return lines[replies]()
+
+
 def first_child(tree: Tree) -> str:
     return tree.record_so_far()[0].id
 
@@ -37,7 +43,7 @@ async def test_a_continued_child_knows_what_was_said_and_has_a_new_record_that_n
     def write(prompt: str, replies: int) -> Said:
         if prompt != "master":
             return f"answer {replies}"
-        return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
     tree = Tree(by_prompt(write))
     assert (await tree.run()).text == "Done."
@@ -79,7 +85,7 @@ async def test_a_child_of_a_crowd_that_met_its_limit_can_go_on_where_it_stopped(
         if prompt != "master":
             look = Line(text="Half.", calls=(call("subagent", agent_type="nobody", prompt="x"),))
             return look if replies < 2 else "The other half."
-        return [lambda: several(piece("a")), lambda: send(tree.told()[0]["record_id"]), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: several(piece("a")), lambda: send(tree.told()[0]["record_id"]), lambda: "Done.")
 
     tree = Tree(by_prompt(write), Limits(subagent_rounds=2))
     assert (await tree.run()).completed
@@ -124,7 +130,7 @@ async def test_a_child_that_a_person_cancelled_is_not_revived() -> None:
         if ask.messages[0].text == "north":  # type: ignore[union-attr]
             tree.turn.router.cancel(first_child(tree), "not needed")
             await asyncio.Event().wait()
-        return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
     tree = Tree(author)
     assert (await tree.run()).completed
@@ -148,7 +154,7 @@ async def test_tools_that_a_person_took_away_do_not_come_back() -> None:
                 )
                 assert await tree.turn.router.take(took) is None
             return "found"
-        return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
     tree = Tree(author)
     assert (await tree.run()).completed
@@ -160,9 +166,12 @@ async def test_when_a_child_has_ended_nobody_goes_on_with_its_own_children() -> 
     def write(prompt: str, replies: int) -> Said:
         match prompt:
             case "master":
-                inner = lambda: tree.record_so_far()[0].subagent_history[0].id  # noqa: E731
-                steps = [lambda: delegate("outer"), lambda: send(inner()), lambda: "Done."]
-                return steps[replies]()
+                return in_turn(
+                    replies,
+                    lambda: delegate("outer"),
+                    lambda: send(tree.record_so_far()[0].subagent_history[0].id),
+                    lambda: "Done.",
+                )
             case "outer":
                 return "All." if replies else delegate("inner")
         return "found"
@@ -176,7 +185,7 @@ async def test_without_the_tool_no_conversation_is_kept_and_the_call_is_refused(
     def write(prompt: str, replies: int) -> Said:
         if prompt != "master":
             return "found"
-        return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
     tree = Tree(by_prompt(write), tools=(SUBAGENT,))
     assert (await tree.run()).completed
@@ -222,14 +231,14 @@ async def test_a_child_whose_model_failed_can_be_asked_again() -> None:
     def write(prompt: str, replies: int) -> Said:
         if prompt != "master":
             return ModelError("It is down.") if len(tree.record_so_far()) == 1 else "Up again."
-        return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
+        return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
     tree = Tree(by_prompt(write))
     assert (await tree.run()).completed
     assert unfenced(tree.results()[1].content).startswith("Up again.")
 
 
-def kept(conversations: Conversations, name: str, text: str, parent: str = "parent") -> Conversation:
+def kept(conversations: Conversations, name: str, text: str, parent: str = "parent") -> Conversation[AgentRuntime]:
     definition = AgentDefinition(name="explore", limits=AgentLimits())
     one = Conversation(AgentRuntime(definition, model=ScriptedModel([])), parent, name, name)
     conversations.begin(one)

@@ -104,7 +104,7 @@ async def test_the_fields_of_a_schema_become_the_prompt_and_wrong_ones_are_told(
         "additionalProperties": False,
     }
     weather = drone.SubAgentTool(drone.SubAgent(agent(["Sunny."]), name="weather"), parameters=schema)
-    lines = [use("weather", city="Bern", days=3), use("weather", days="many"), "Sunny."]
+    lines: list[Said] = [use("weather", city="Bern", days=3), use("weather", days="many"), "Sunny."]
     _, journal = await run(agent(lines, "outer", tools=[weather]))
     record = journal.fold.record()
     assert record is not None
@@ -183,7 +183,7 @@ async def test_a_session_goes_on_with_its_conversation_until_it_is_reset() -> No
         AssistantMessage.of("You are Ann.", model="scripted/model"),
     )
     session.reset()
-    assert (session.turns, session.transcript) == (0, ())
+    assert session.turns == len(session.transcript) == 0
     assert (await session.send("Who am I?")).text == "I do not know."
     started = [entry.data for entry in session.journal.entries if isinstance(entry.data, AgentStarted)]
     reused = [entry for entry in session.journal.entries if isinstance(entry.data, AgentReused)]
@@ -243,7 +243,7 @@ async def test_a_send_that_is_called_off_leaves_the_session_as_it_was_and_the_jo
         await sending
     record = session.journal.fold.record()
     assert record is not None and record.status is RecordStatus.CANCELLED
-    assert (session.turns, session.transcript) == (0, ())
+    assert session.turns == len(session.transcript) == 0
     assert (await session.send("a")).text == "Here."
 
 
@@ -261,7 +261,7 @@ async def test_a_reset_while_a_send_is_under_way_forgets_that_one_too() -> None:
     session.reset()
     gate.set()
     assert (await sending).text == "Here."
-    assert (session.turns, session.transcript) == (0, ())
+    assert session.turns == len(session.transcript) == 0
 
 
 async def test_a_session_inside_of_a_turn_hangs_its_records_below_the_call_and_takes_one_spawn() -> None:
@@ -316,7 +316,7 @@ async def test_a_tool_of_a_library_agent_ends_in_the_time_of_the_limits_but_an_a
         return "found"
 
     sub = drone.SubAgent(agent(slow), name="inner")
-    lines = [Line(calls=(call("forever"), call("inner", input="look"))), "Done."]
+    lines: list[Said] = [Line(calls=(call("forever"), call("inner", input="look"))), "Done."]
     limits = drone.Limits(tool_seconds=0.01)
     _, journal = await run(agent(lines, "master", tools=[forever, sub], limits=limits))
     record = journal.fold.record()
@@ -474,7 +474,7 @@ async def test_a_session_of_its_own_lies_one_below_its_caller() -> None:
 @pytest.mark.parametrize(("sent", "told"), [('"2+2"', "<2+2>"), ("2+2", "must be one JSON object"), ('"2', "JSON")])
 async def test_a_json_text_alone_is_the_task_of_a_subagent(sent: str, told: str) -> None:
     maths = drone.SubAgent(agent(by_prompt(lambda prompt, replies: f"<{prompt}>")), name="maths")
-    lines = [Line(calls=(WantedCall("maths", sent),)), "Done."]
+    lines: list[Said] = [Line(calls=(WantedCall("maths", sent),)), "Done."]
     _, journal = await run(agent(lines, "master", tools=[maths]))
     (done,) = [entry.data for entry in journal.entries if entry.depth == 0 and isinstance(entry.data, ToolFinished)]
     assert told in done.content

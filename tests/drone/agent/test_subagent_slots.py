@@ -3,6 +3,12 @@
 import asyncio
 
 from drone.agent.turns.turn import SubagentSlots
+from drone.models.scripted import Line, call
+from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.limits import Limits
+from tests.drone.agent.lone import ORDER, Lone
+from tests.drone.agent.refused_tree import settled
 
 
 async def test_a_place_is_lent_while_its_agent_waits_and_taken_back_afterwards() -> None:
@@ -73,3 +79,31 @@ async def test_the_root_has_no_place_to_lend() -> None:
     places = SubagentSlots(1)
     async with places.lent(None), places.taken("child"):
         pass
+
+
+async def test_an_agent_that_waits_for_its_place_has_committed_all_that_it_noted() -> None:
+    """A drone that is lost meanwhile loses nothing of it."""
+    root, other_may_end, other_has_it = root_record_id(ORDER), asyncio.Event(), asyncio.Event()
+
+    async def other() -> None:
+        async with lone.turn.slots.taken("other"):
+            other_has_it.set()
+            await other_may_end.wait()
+
+    @tool()
+    async def delegate() -> str:
+        """Wait for another agent, in vain."""
+        async with lone.turn.slots.lent(root):
+            await other_has_it.wait()
+            raise ToolFailed("nobody answered")
+
+    lone = Lone([Line(calls=(call("delegate"),)), "Done."], FunctionTools([delegate]), Limits(concurrency=1))
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group, lone.turn.slots.taken(root):
+        group.create_task(other())
+        running = group.create_task(lone.run())
+        await other_has_it.wait()
+        await settled()
+        assert not running.done() and len(lone.scripted.asks) == 1
+        assert lone.kinds()[-1] == "tool.finished"
+        other_may_end.set()
+        assert (await running).text == "Done."

@@ -84,9 +84,9 @@ async def test_what_it_raises_comes_to_whoever_waits() -> None:
 
 
 async def test_an_order_has_no_more_threads_than_its_bound_and_the_rest_of_its_work_waits() -> None:
-    threads, done = Threads(per_order=2, in_all=100), []
+    threads, done = Threads(per_order=2, in_all=100), list[str]()
     with held() as blocking:
-        calls = [asyncio.create_task(threads.run(MINE, blocking.wait)) for _ in range(2)]
+        calls: list[asyncio.Task[object]] = [asyncio.create_task(threads.run(MINE, blocking.wait)) for _ in range(2)]
         calls.append(asyncio.create_task(threads.run(MINE, lambda: done.append("third"))))
         await settled()
         assert await threads.run(THEIRS, lambda: "at once") == "at once"

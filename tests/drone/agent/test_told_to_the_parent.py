@@ -45,9 +45,9 @@ def ended(status: AgentEnd = RecordStatus.COMPLETED, text: str = "", **more: Any
     return Report(status, text, RECORD, agent="review", title="Look at it", rounds=3, model="m/1", **more)
 
 
-def reported(**result: object) -> Report:
-    claimed = {"status": "completed", "summary": "Two bugs.", **result}
-    return ended(RecordStatus(claimed["status"]), "Two bugs.", result=claimed, usage=Usage(input_tokens=9))
+def reported(**result: Any) -> Report:
+    claimed = {"status": RecordStatus.COMPLETED, "summary": "Two bugs.", **result}
+    return ended(claimed["status"], "Two bugs.", result=claimed, usage=Usage(input_tokens=9))
 
 
 async def test_a_report_is_told_in_its_shape_with_what_the_runtime_knows() -> None:

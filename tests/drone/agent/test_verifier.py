@@ -8,8 +8,10 @@ import pytest
 
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, AskLater, ModelError
+from drone.agent.state.record import RecordState
 from drone.models.scripted import Line, Said, call
-from mcc.contracts.journal import AgentFinished, AgentStarted, VerifyChecked
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import AgentFinished, AgentStarted, GateChecked, VerifyChecked
 from mcc.contracts.order import Verification
 from mcc.contracts.record import ChatRecord, VerifyStep
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -269,3 +271,13 @@ async def test_a_record_that_began_has_ended(tmp_path: Path) -> None:
     begun = [entry.record_id for entry in desk.entries if isinstance(entry.data, AgentStarted)]
     ended = [entry.record_id for entry in desk.entries if isinstance(entry.data, AgentFinished)]
     assert len(begun) == 3 and sorted(map(str, begun)) == sorted(map(str, ended))
+
+
+def test_only_a_verdict_that_sends_work_back_gives_the_gates_attempts_anew() -> None:
+    state = RecordState(Origin(record_id="r"))
+    state.apply(GateChecked(attempt=2, ok=False, errors=("Too short.",)))
+    state.apply(VerifyChecked(verifier="verify", revision=0, passed=True))
+    state.apply(VerifyChecked(verifier="verify", revision=0, passed=None, error="It is down."))
+    assert state.gate.tried == 2
+    state.apply(VerifyChecked(verifier="verify", revision=0, passed=False, message="Do it again."))
+    assert state.gate.tried == 0

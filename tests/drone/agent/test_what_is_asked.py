@@ -14,7 +14,7 @@ from drone.agent.permission_gate import PREVIEW_CHARACTERS
 from drone.agent.ports.inbox_item import in_full, invisible_in
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.turn import Task, Turn
-from drone.models.scripted import Line, ScriptedModel, call
+from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.tool import tool
 from mcc.contracts.approvals import ApprovalItem
 from mcc.contracts.ids import root_record_id
@@ -90,7 +90,7 @@ async def test_a_cut_preview_has_the_digest_of_the_whole_which_is_kept() -> None
 async def test_no_secret_is_shown_or_kept_of_what_is_asked() -> None:
     world, secret = World(), "hush-hush-secret"
     definition = drone.AgentDefinition(name="master", prompt="You work.", permission={"tracker__create": "ask"})
-    said = [Line(calls=(call("tracker__create", title=f"{secret} \u202e" * 3_000),)), "done"]
+    said: list[Said] = [Line(calls=(call("tracker__create", title=f"{secret} \u202e" * 3_000),)), "done"]
     agent = drone.Agent(definition, model=ScriptedModel(said), tools=[tracker__create])
     turn = Turn.begun(world.journal, Budget(agent.limits), people=Asking(world.answer), redactor=Redactor([secret]))
     await agent.run(Task("Go.", root_record_id(ORDER)), turn)

@@ -1,5 +1,7 @@
 """Which agents have a gate: those with a result or rules, and every subagent unless its file says `result: text`."""
 
+from typing import Any
+
 import pytest
 
 from drone.agent.gates.report_gate import ReportGate, gate_for, text_of
@@ -18,7 +20,8 @@ def defined(**fields: object) -> AgentDefinition:
 def keys(gate: ReportGate | None) -> set[str]:
     """The arguments of the finish tool."""
     assert gate is not None
-    return set(gate.specs()[0].parameters["properties"])  # type: ignore[call-overload]
+    properties: Any = gate.specs()[0].parameters["properties"]
+    return set(properties)
 
 
 @pytest.mark.parametrize(

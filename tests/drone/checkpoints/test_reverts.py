@@ -30,6 +30,18 @@ STOP = Event()
 Picture = dict[str, Any]
 
 
+def revert_order(origin: OrderOrigin, order_id: str = "") -> WorkOrder:
+    return WorkOrder.model_construct(
+        id=order_id or fresh_id(),
+        kind=OrderKind.REVERT,
+        origin=origin,
+        created_at=now(),
+        session_id=fresh_id(),
+        session_seq=1,
+        status=OrderStatus.RUNNING,
+    )
+
+
 class Site:
     """A workspace in which orders make changes and are reverted."""
 
@@ -56,7 +68,7 @@ class Site:
         self, order_id: str = "order-1", *, own: str = "", overwrite: bool = False, reached: Collection[str] = ()
     ) -> OrderOutcome:
         origin = OrderOrigin.model_construct(kind="revert", order_id=order_id, overwrite=overwrite)
-        made = WorkOrder.model_construct(id=own or fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
+        made = revert_order(origin, own)
         turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
         return await Revert(made, origin, self.order(made.id), turn, reached).run()
 
@@ -312,7 +324,7 @@ async def test_a_revert_whose_end_cannot_be_recorded_has_reverted_all_the_same(s
     before = site.picture()
     by_a_call(site)
     origin = OrderOrigin.model_construct(kind="revert", order_id="order-1", overwrite=False)
-    made = WorkOrder.model_construct(id=fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
+    made = revert_order(origin)
     turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
     own = UnclosedCheckpoints(Workspace(site.root), site.data, made.id)
     outcome = await Revert(made, origin, own, turn, ()).run()

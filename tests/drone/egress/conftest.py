@@ -1,7 +1,8 @@
 """A sandbox with a network, on machines that can make one."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.places.paths import Workspace
 from tests.drone.sandbox.machine import found_sandbox
 
-Run = Callable[[ProxiedNetwork | None, str], Awaitable[str]]
+Run = Callable[[ProxiedNetwork | None, str], Coroutine[Any, Any, str]]
 """Runs a command of the shell with this way out; what it said."""
 
 Make = Callable[[EgressPlan], Egress]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.permission_gate import profile_of
-from drone.agent.turns.toolset import Preview, StartedCall
+from drone.agent.turns.toolset import Preview, StartedCall, preview_of
 from drone.egress.plan import ConfiguredSecret, EgressPlan
 from drone.tools.frame.wrappers import only_reading
 from drone.tools.shell.commands import Shell, ShellTools
@@ -87,6 +87,6 @@ def test_the_permission_check_sees_whether_a_command_has_a_network(
 async def test_a_preview_names_the_network_and_starts_nothing(tmp_path: Path, egress_by: Make) -> None:
     egress = egress_by(EgressPlan(allow=("a.test:80",)))
     async with ShellBench(tmp_path, egress=egress) as bench:
-        shown = await bench.tools.preview(StartedCall("c", "run_shell", {"command": "make"}, WHO, bench.turn))
+        shown = await preview_of(bench.tools, StartedCall("c", "run_shell", {"command": "make"}, WHO, bench.turn))
     assert shown == Preview("text", "$ make\n[workspace-write+network, at most 120 s]")
     assert egress._proxy is None

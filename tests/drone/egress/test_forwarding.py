@@ -220,7 +220,9 @@ async def test_the_authority_of_an_order_vouches_for_its_hosts_alone() -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             await secured(served, "x.b.test", certificate)
         with pytest.raises(ssl.SSLCertVerificationError):
-            foreign = served.access.order.authority.context("evil.test")
+            authority = served.access.order.authority
+            assert authority is not None
+            foreign = authority.context("evil.test")
             async with host(secure=foreign) as evil:
                 context = ssl.create_default_context(cadata=certificate)
                 await asyncio.open_connection("127.0.0.1", evil.port, ssl=context, server_hostname="evil.test")

@@ -1,7 +1,7 @@
 """Lost, deep and wide documents, and agents that conflict: each generation ends properly."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,6 +14,7 @@ from drone.generation.port import DocumentLost, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import toolset
 from drone.models.scripted import Line, Said, call
+from mcc.contracts.entry import Origin
 from mcc.contracts.generation import LIMITS
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
@@ -39,7 +40,7 @@ class Losing(MemoryDocuments):
         self._look()
         return await super().state()
 
-    async def dispatch(self, origin, commands: list[Command], author: Author, command_id: str) -> Change:  # type: ignore[no-untyped-def,override]
+    async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
         self._look()
         return await super().dispatch(origin, commands, author, command_id)
 

@@ -13,6 +13,7 @@ from drone.models.scripted import Line, Said, call
 from mcc.contracts.generation import LIMITS, Quorum
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import Limits
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.documents.blueprint import Blueprint
@@ -115,7 +116,7 @@ async def test_the_first_failure_stops_all_others_where_that_is_asked() -> None:
     begun = [one.data.node for one in report.journal.entries if isinstance(one.data, AgentStarted)]
     assert "/lesson-4" not in begun, "who waited for a place never began"
     ends = [one.data.status for one in report.journal.entries if isinstance(one.data, AgentFinished)]
-    assert ends.count("cancelled") == 2
+    assert ends.count(RecordStatus.CANCELLED) == 2
     assert document.status("/lesson-2") == "pending", "nobody failed there"
 
 
@@ -145,6 +146,20 @@ async def test_the_orders_own_budget_ends_everything_and_says_so() -> None:
     assert report.usage.output_tokens <= 10_000 + 2 * 3_000
     record = report.journal.fold.record()
     assert record is not None and record.status == "limit_reached"
+
+
+@pytest.mark.parametrize(("allowed", "ends"), [(0.9, False), (0.02, True)])
+async def test_a_generation_goes_on_until_its_money_is_spent(allowed: float, ends: bool) -> None:
+    def priced(node: Node) -> Said:
+        said = diligent(node)
+        assert isinstance(said, Line)
+        return Line(calls=said.calls, usage=Usage(input_tokens=10, output_tokens=10, cost_usd=0.01))
+
+    limits = Limits.model_validate({**LIMITS, "concurrency": 1, "cost_usd": allowed})
+    report = await generate(Document(course()), model=played(priced), limits=limits)
+    assert report.ok is not ends, report.error
+    assert (report.outcome.reason is FailureReason.BUDGET_EXHAUSTED) is ends
+    assert report.usage.cost_usd is not None and (report.usage.cost_usd > 0.02) is not ends
 
 
 async def test_no_more_agents_than_spawns() -> None:

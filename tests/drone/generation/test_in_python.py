@@ -66,7 +66,7 @@ async def test_a_person_changes_what_was_made_and_just_that_is_made_anew() -> No
     assert document.node("/lesson-1").metadata["focus"] == "Stomata"
 
 
-async def test_one_agent_by_itself() -> None:
+async def test_one_agent_works_by_itself_until_its_check_passes() -> None:
     found: list[str] = []
 
     def note(text: str) -> str:

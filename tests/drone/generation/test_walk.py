@@ -97,7 +97,7 @@ async def test_a_node_that_is_not_there_is_said() -> None:
     assert report.error == "There is no node '/lesson-9' in this document."
 
 
-async def test_more_than_the_cap_queue() -> None:
+async def test_agents_beyond_the_cap_wait_their_turn() -> None:
     at_work, most = 0, 0
 
     async def slow(node: Node) -> Said:

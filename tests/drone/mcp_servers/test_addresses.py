@@ -31,7 +31,7 @@ tasks = pytest.importorskip("drone.mcp_servers.tasks")
 async def connected(server: Served) -> AsyncIterator[ConnectedServer]:
     await load()
     own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
-    transports = Transports(None, AddressRule(nowhere, allow_private=[own]), {}.get)
+    transports = Transports(None, AddressRule(nowhere, allow_private=[own]), dict[str, str]().get)
     servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, transports.opening)
     await servers.look()
     found = servers.server("one")

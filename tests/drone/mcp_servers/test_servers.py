@@ -76,7 +76,7 @@ async def test_a_program_that_does_not_start_says_what_to_do(serve: Serve) -> No
 
 
 async def test_without_a_sandbox_programs_are_off_and_say_so() -> None:
-    servers = McpServers({"one": program({})}, Transports(None, AddressRule(nowhere), {}.get).opening)
+    servers = McpServers({"one": program({})}, Transports(None, AddressRule(nowhere), dict[str, str]().get).opening)
     await servers.look()
     (only,) = servers.capabilities()
     assert only.state == "broken" and "only run in the sandbox" in (only.problem or "")
@@ -158,7 +158,7 @@ async def test_what_counted_counts_on_while_the_database_is_away(serve: Serve) -
 
 async def test_a_secret_in_a_definition_is_said_nowhere(sandbox: Bubblewrap) -> None:
     tool = {"name": "look", "description": "Use s3kr3t-value-of-it.", "inputSchema": {"type": "object"}}
-    transports = Transports(sandbox, AddressRule(nowhere), {}.get)
+    transports = Transports(sandbox, AddressRule(nowhere), dict[str, str]().get)
     servers = McpServers(
         {"one": program({"tools": [tool]})}, transports.opening, lambda: Redactor(("s3kr3t-value-of-it",))
     )

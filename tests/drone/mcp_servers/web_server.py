@@ -18,7 +18,7 @@ class Served:
     """`act` may answer a request in its own way; None leaves it to the server. `heard` are the headers of all."""
 
     url: str = ""
-    heard: list[dict[str, str]] = field(default_factory=list)
+    heard: list[dict[str, Any]] = field(default_factory=list)
     methods: list[str] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     act: Act | None = None

@@ -37,7 +37,7 @@ def test_a_refusal_tells_the_size_of_the_context(words: str, tokens: int | None)
     assert window_in(words) == tokens
 
 
-def settings(**config: object) -> Settings:
+def settings(**config: Any) -> Settings:
     model = ModelConfig(provider="anthropic", model="claude-haiku-4-5", **config)
     return Settings(models={"cheap": model}, keys={"ANTHROPIC_API_KEY": "k" * 20, "OPENAI_API_KEY": "k" * 20})
 

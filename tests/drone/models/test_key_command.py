@@ -146,7 +146,8 @@ def test_a_command_that_cannot_be_meant_is_refused(tmp_path: Path, more: dict[st
 
 
 def test_a_command_may_be_one_text() -> None:
-    config = ModelConfig(provider="vertex", model="m", key_command="gcloud auth print-access-token --account 'me too'")
+    command = "gcloud auth print-access-token --account 'me too'"
+    config = ModelConfig.model_validate({"provider": "vertex", "model": "m", "key_command": command})
     assert config.key_command == ("gcloud", "auth", "print-access-token", "--account", "me too")
 
 

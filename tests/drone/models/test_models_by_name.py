@@ -254,7 +254,7 @@ def fake_server() -> Iterator[str]:
 async def test_a_conversation_with_a_server_runs_to_its_end(
     bench: Any, fake_server: str, form: str, stream: bool
 ) -> None:
-    model = ModelConfig(provider=form, base_url=f"{fake_server}/L1/T7/v1", model="fake", stream=stream)  # type: ignore[arg-type]
+    model = ModelConfig(provider=form, base_url=f"{fake_server}/L1/T7/v1", model="fake", stream=stream)
     models = Models(settings(models={"fake": model}))
     tools = (ToolSpec("lookup", "", {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}),)
     messages: list[Any] = [UserMessage("Find the facts. [[sub r=3]]")]

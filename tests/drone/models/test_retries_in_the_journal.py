@@ -122,7 +122,7 @@ async def test_after_its_time_the_next_model_answers_and_is_the_effective_one(be
         ("replied", 6, "b/two"),
     ]
     record = journal.fold.record()
-    assert record is not None
+    assert record is not None and record.model is not None
     assert (record.model.requested, record.model.effective) == ("a/one", "b/two")
 
 

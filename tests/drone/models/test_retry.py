@@ -116,6 +116,16 @@ async def test_bad_replies_are_retried_up_to_four_times(bench: Any, clock: Clock
     assert (isinstance(error, AskLater), len(model.asks)) == (False, 4)
 
 
+async def test_an_error_that_is_no_models_comes_as_it_is_and_is_not_retried(bench: Any, clock: Clock) -> None:
+    def broken(ask: Ask) -> Said:
+        raise LookupError("a fault of ours")
+
+    model = ScriptedModel(broken)
+    with pytest.raises(LookupError, match="a fault of ours"):
+        await retrying(model, clock).ask(bench.asking(), bench.listener)
+    assert (clock.slept, len(model.asks)) == ([], 1)
+
+
 async def test_a_permanent_error_is_not_retried(bench: Any, clock: Clock) -> None:
     model = scripted(WRONG, "never said")
     assert await bench.refused(retrying(model, clock)) is not None

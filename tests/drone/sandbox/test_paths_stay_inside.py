@@ -31,7 +31,8 @@ def components(root: Path) -> Workspace:
 
 @pytest.fixture(params=[kernel, components])
 def opened(request: pytest.FixtureRequest) -> Opener:
-    return request.param
+    opener: Opener = request.param
+    return opener
 
 
 @pytest.fixture

@@ -122,6 +122,18 @@ def test_other_paths_may_be_written(path: str) -> None:
     assert Protected().refuses(path) is None
 
 
+SHELLS = (
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .login .zshrc .zshenv .zprofile .zlogin "
+    ".zlogout .kshrc .cshrc .tcshrc .inputrc"
+)
+
+
+@pytest.mark.parametrize("name", SHELLS.split())
+def test_what_a_shell_reads_when_it_starts_is_protected_by_name(name: str) -> None:
+    """The names are spelled out here: taken from the table, none could go missing."""
+    assert Protected().refuses(name) is not None and Protected().refuses(f"home/{name}/x") is not None
+
+
 @pytest.mark.parametrize(
     ("glob", "path", "holds"),
     [
@@ -136,6 +148,9 @@ def test_other_paths_may_be_written(path: str) -> None:
         ("a/*/b", "a/x/y/b", False),
         ("a/**/b", "a/b", True),
         ("a/**/b", "a/x/y/b/c", True),
+        ("src/**.key", "src/x/y.key", True),
+        ("src/**.key", "lib/x/y.key", False),
+        ("a**b", "a/x/y/b", True),
         ("v?.lock", "v1.lock", True),
         ("v?.lock", "v12.lock", False),
         ("v1.2", "v1x2", False),

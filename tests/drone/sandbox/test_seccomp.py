@@ -64,7 +64,7 @@ def test_listed_calls_are_refused_and_the_others_allowed(machine: str) -> None:
     column = ARCHITECTURES[machine].column
     refused = {numbers[column] for numbers in NUMBERS.values()} - {None}
     looked_at = {number(machine, name) for name in ("clone", "ioctl", "socket", "socketpair")}
-    looked_at |= {call[column] for calls in (HIDDEN, MODES) for call in calls.values()}
+    looked_at |= {at for calls in (HIDDEN, MODES) for call in calls.values() if (at := call[column]) is not None}
     for call in set(range(LAST + 1)) - looked_at:
         assert decision(machine, call) == (REFUSED if call in refused else ALLOW), call
 

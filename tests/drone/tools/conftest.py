@@ -1,13 +1,14 @@
 """What the tests of tools share: a call made from a name and arguments."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from mcc.contracts.entry import Origin
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from drone.sandbox.protection.protected import Protected
 from drone.tools.files.writing import WritingTools
 from drone.tools.frame.aftermath import Aftermath
 from drone.tools.frame.jobs import Jobs
-from drone.tools.frame.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTool, FunctionTools
 from drone.tools.git.writing import GitWriteTools
 from drone.tools.shell.commands import ShellTools
 from mcc.contracts.entry import Origin
@@ -64,7 +64,7 @@ class Site:
         workspace = Workspace(self.scene.root)
         self.turn = Turn.begun(self.journal, Budget(Limits()))
         sandbox = self.sandbox(found_sandbox().program, by_descriptor=found_sandbox()._sandbox_program.by_descriptor)
-        functions = (
+        functions: tuple[Callable[..., object] | FunctionTool, ...] = (
             *WritingTools(Protected()).tools(),
             *ShellTools(replace(found_shell(), sandbox=sandbox)).tools(),
             *GitWriteTools(replace(found_git(), sandbox=sandbox)).tools(),

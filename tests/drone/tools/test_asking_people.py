@@ -41,6 +41,10 @@ async def told(approver: Any, journal: MemoryJournal, again: bool = False, **ask
     return next(entry.data for entry in journal.entries if isinstance(entry.data, ToolFinished))
 
 
+def with_default(default: str | None) -> dict[str, Any]:
+    return {"default": default} if default else {}
+
+
 async def test_the_answer_is_the_result() -> None:
     items: list[AnyItem] = []
 
@@ -58,7 +62,7 @@ async def test_the_answer_is_the_result() -> None:
 @pytest.mark.parametrize(("default", "error"), [("a", False), (None, True)])
 async def test_at_the_end_of_its_time_the_default_is_the_answer(default: str | None, error: bool) -> None:
     journal = MemoryJournal(ORDER)
-    done = await told(never, journal, wait_seconds=1, **({"default": default} if default else {}))
+    done = await told(never, journal, wait_seconds=1, **with_default(default))
     assert done.is_error is error and "Nobody answered in time" in done.content
     assert ("default counts: a" in done.content) is not error
     [answered] = [entry.data for entry in journal.entries if isinstance(entry.data, QuestionAnswered)]
@@ -67,7 +71,7 @@ async def test_at_the_end_of_its_time_the_default_is_the_answer(default: str | N
 
 @pytest.mark.parametrize(("default", "content"), [("a", "a"), (None, "There is nobody to ask here.")])
 async def test_where_nobody_can_be_asked_the_default_counts_at_once(default: str | None, content: str) -> None:
-    done = await told(None, MemoryJournal(ORDER), **({"default": default} if default else {}))
+    done = await told(None, MemoryJournal(ORDER), **with_default(default))
     assert done.content.startswith(content) and done.is_error is (default is None)
 
 

@@ -1,7 +1,8 @@
 """Tools that run programs are refused until an environment detection has succeeded."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from drone.tools.environment import DETECTION, GATED, Detected, EnvironmentGate
 from drone.tools.frame.wrappers import Only
 from mcc.contracts.journal import Outcome
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 class Inner:

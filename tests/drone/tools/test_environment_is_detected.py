@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from drone.tools.environment import RepositoryHead, detection_tool, git_head
 from drone.tools.files.manifests import entry_points
 from drone.tools.frame.tool import FunctionTools
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 MANIFESTS = {
@@ -39,7 +39,8 @@ def make(root: Path, tree: dict[str, str]) -> None:
 async def detected(use: Use, root: Path, git_problem: str | None = None) -> dict[str, Any]:
     output = await use(FunctionTools([detection_tool(git_problem)], workspace=Workspace(root)), "environment_detect")
     assert not output.is_error, output.content
-    return json.loads(output.content)
+    told: dict[str, Any] = json.loads(output.content)
+    return told
 
 
 async def test_languages_and_files_are_counted(use: Use, tmp_path: Path) -> None:

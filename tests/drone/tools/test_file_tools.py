@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from drone.tools.frame.tool import FunctionTools
 from drone.tools.frame.wrappers import Timed
 from mcc.contracts.journal import Outcome
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture
@@ -152,7 +153,8 @@ async def test_the_tools_of_a_workspace_work_together_and_are_idempotent(use: Us
     ]
     assert all(spec.description and spec.seconds for spec in tools.specs())
     assert {spec.name for spec in tools.specs() if not spec.idempotent} <= {"git_commit", "run_shell"}
-    of_all = [(spec.name, *one) for spec in tools.specs() for one in spec.parameters["properties"].items()]
+    schemas: list[tuple[str, Any]] = [(spec.name, spec.parameters["properties"]) for spec in tools.specs()]
+    of_all = [(tool, *one) for tool, properties in schemas for one in properties.items()]
     unsaid = {(tool, name) for tool, name, argument in of_all if "description" not in argument}
     assert unsaid == {("run_shell", "command"), ("shell_jobs", "job")}, "their names say it all"
     outputs = await asyncio.gather(

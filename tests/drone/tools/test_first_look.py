@@ -68,8 +68,8 @@ async def test_a_guide_that_is_none_is_left_out(tmp_path: Path, content: bytes |
 
 
 async def test_a_workspace_that_is_gone_is_told_by_nothing(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path / "ws") if (tmp_path / "ws").mkdir() is None else None
-    assert workspace is not None
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws")
     (tmp_path / "ws").rmdir()
     found = await first_look(WorkspaceSurvey.of(workspace), workspace, Git(None, "off"), OwnThreads())
     assert "files" not in found.text or inside(found.text)[0].startswith("0 files")

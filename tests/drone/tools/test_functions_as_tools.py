@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -16,7 +16,12 @@ from drone.tools.frame.schema import ToolDeclarationError
 from drone.tools.frame.tool import FunctionTools, Joined, ToolContext, ToolFailed, declaration_of, tool
 from mcc.contracts.journal import Outcome
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
+
+
+def properties(tools: FunctionTools) -> set[str]:
+    named: Any = tools.specs()[0].parameters["properties"]
+    return set(named)
 
 
 @tool(group="workspace_read", idempotent=True, seconds=7, effects="read")
@@ -127,7 +132,7 @@ async def test_names_that_pydantic_keeps_for_itself_are_ordinary_arguments(use: 
         return [model_config, json, title, schema]
 
     tools = FunctionTools([odd])
-    assert set(tools.specs()[0].parameters["properties"]) == {"model_config", "json", "title", "schema"}
+    assert properties(tools) == {"model_config", "json", "title", "schema"}
     assert (await use(tools, "odd", model_config="a", json=1, title="b")).content == '["a",1,"b",true]'
 
 
@@ -222,7 +227,7 @@ async def test_the_context_is_filled_in_and_not_shown(use: Use) -> None:
         return f"{context.call_id} {context.origin.agent} {context.workspace}{suffix}"
 
     tools = FunctionTools([whoami])
-    assert set(tools.specs()[0].parameters["properties"]) == {"suffix"}
+    assert properties(tools) == {"suffix"}
     assert (await use(tools, "whoami")).content == "call-1 master None!"
     assert (await use(tools, "whoami", context="forged")).is_error
 

@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture

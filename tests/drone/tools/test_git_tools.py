@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from mcc.contracts.journal import Outcome
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def tools(git: Git, root: Path) -> ToolSet:
     return FunctionTools(functions, workspace=Workspace(root))
 
 
-Asked = Callable[..., Awaitable[Output]]
+Asked = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """git_add and git_commit: they stage only what the call names, and commit under the agents' own identity."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from mcc.contracts.limits import Limits
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from drone.tools.frame.display_text import display_path
 from drone.tools.frame.tool import ToolFailed
 
 
-def files(root: Path, start: str = ".", **more: int) -> list[str]:
+def files(root: Path, start: str = ".", **more: Any) -> list[str]:
     return [one.path for one in Walk(Workspace(root), start, **more).entries() if one.kind is Kind.FILE]
 
 

@@ -1,9 +1,10 @@
 """outline as a model calls it: the symbols of a source file, within limits."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from drone.tools.files.symbols import DEEPEST, MOST, Symbol
 from drone.tools.frame.tool import FunctionTools, ToolFailed
 from drone.tools.git.program import Git
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 SOURCES = {
     "a.py": (

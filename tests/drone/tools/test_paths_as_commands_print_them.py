@@ -1,5 +1,6 @@
 """/workspace, as programs in the sandbox see the workspace, is the workspace for every tool, and no way out of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tools(root: Path) -> ToolSet:
-    functions = [read_file, list_files, find_files, search_tool(None), outline]
+    functions: list[Callable[..., object]] = [read_file, list_files, find_files, search_tool(None), outline]
     return FunctionTools(functions, workspace=Workspace(root))
 
 

@@ -4,8 +4,9 @@ import base64
 import io
 import struct
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Clipped
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 def png(width: int, height: int, *, body: bytes = b"x") -> bytes:

@@ -1,19 +1,21 @@
 """read_file as a model calls it: numbered lines within limits, restored from the journal."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from drone.agent.ports.receipts import Passage, passages
+from drone.agent.ports.receipts import passages
 from drone.agent.turns.toolset import Output, ToolSet
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.listing import MAX_WHOLE_BYTES
 from drone.tools.files.reading import CHARACTERS, LINES, MOST_CHARACTERS, read_file
 from drone.tools.frame.tool import FunctionTools
+from mcc.rules.reads import Passage
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 @pytest.fixture

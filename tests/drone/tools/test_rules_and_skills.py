@@ -1,8 +1,9 @@
 """Skills and rules are found in their places, read on demand, and stay untrusted."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,14 @@ from drone.sandbox.places.paths import Workspace
 from drone.tools.frame.tool import FunctionTools
 from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 SHIPPED = ("reading-an-unknown-repository", "reviewing-a-change", "writing-a-handover")
 
 
 def tools(workspace: Path | None, *directories: Path) -> FunctionTools:
     skills = SkillTools(directories)
     functions = (skills.skills_list, skills.skills_read, rules_list, rules_read)
-    return FunctionTools(functions, workspace=workspace and Workspace(workspace))
+    return FunctionTools(functions, workspace=Workspace(workspace) if workspace else None)
 
 
 def skill(root: Path, name: str, text: str = "Do it well.", description: str = "How to do it.") -> None:

@@ -7,8 +7,9 @@ import select
 import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.journal import Outcome
 from mcc.rules.reads import Passage
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 

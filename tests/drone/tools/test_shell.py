@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from drone.agent.ports.model import Ask
-from drone.agent.turns.toolset import Preview, StartedCall
+from drone.agent.turns.toolset import Preview, StartedCall, preview_of
 from drone.models.scripted import Line, Said, call
 from drone.tools.shell.output import HEAD_BYTES, TAIL_BYTES
 from mcc.contracts.journal import Outcome
@@ -149,7 +149,7 @@ async def test_what_it_says_is_seen_before_it_ends(bench: ShellBench) -> None:
 
 async def test_a_person_sees_the_command_before_it_runs(bench: ShellBench) -> None:
     async def preview(**arguments: object) -> object:
-        return await bench.tools.preview(StartedCall("c", "run_shell", arguments, WHO, bench.turn))
+        return await preview_of(bench.tools, StartedCall("c", "run_shell", arguments, WHO, bench.turn))
 
     (bench.root / "src").mkdir()
     assert await preview(command="make", cwd="src") == Preview(

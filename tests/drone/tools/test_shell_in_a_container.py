@@ -52,7 +52,7 @@ class Container:
         call = StartedCall(f"call-{self.count}", "run_shell", {"command": command, **more}, WHO, self.turn)
         return await (OnlyReading(tools) if only_reading else tools).call(call)
 
-    async def told(self, command: str, **more: object) -> dict[str, Any]:
+    async def told(self, command: str, **more: Any) -> dict[str, Any]:
         output = await self.run(command, **more)
         assert not output.is_error, output.content
         answer: dict[str, Any] = json.loads(output.content)

@@ -1,5 +1,6 @@
 """An agent that has read a file can change it only while it is as it was read."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from drone.agent.ports.model import WantedCall
@@ -24,7 +25,7 @@ async def ran(root: Path, *script: WantedCall) -> list[bool]:
 
     (root / "a").write_text("mine\nyours\n")
     checkpoints = OrderCheckpoints(Workspace(root), root.parent / "data", "order-1")
-    functions = (read_file, meddle, *WritingTools(Protected()).tools())
+    functions: tuple[Callable[..., object], ...] = (read_file, meddle, *WritingTools(Protected()).tools())
     lone = Lone(
         [*(Line(calls=(one,)) for one in script), "Done."],
         FunctionTools(functions, workspace=checkpoints.workspace, checkpoints=checkpoints),

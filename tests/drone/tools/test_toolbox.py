@@ -1,7 +1,8 @@
 """Tools that a machine cannot run are registered with the reason and not shown to agents."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from drone.agent.turns.toolset import Output
 from drone.tools.catalog import Toolbox
@@ -11,7 +12,7 @@ from drone.tools.shell.commands import Shell
 from mcc.contracts.journal import Outcome
 from mcc.definitions.rights import expanded
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 SHELL = {"run_shell", "shell_jobs"}

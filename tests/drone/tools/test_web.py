@@ -116,7 +116,10 @@ def test_a_head_that_is_never_closed_hides_nothing() -> None:
     assert words_of("<head><title>t</title><body>a<br>b &amp; c")[1] == "a\nb & c"
 
 
-HITS = [{"title": "A  title", "url": "https://a.test/", "content": "some\nwords"}, {"title": None, "url": "https://b/"}]
+HITS: list[dict[str, Any]] = [
+    {"title": "A  title", "url": "https://a.test/", "content": "some\nwords"},
+    {"title": None, "url": "https://b/"},
+]
 LISTED = "1. A title\n   https://a.test/\n   some words\n2. \n   https://b/\n   "
 
 

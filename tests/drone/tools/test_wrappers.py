@@ -1,8 +1,9 @@
 """Wrappers of tool sets: allow-lists and time limits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from drone.tools.frame.tool import FunctionTools, tool
 from drone.tools.frame.wrappers import Only, Timed
 from mcc.contracts.journal import Outcome
 
-Use = Callable[..., Awaitable[Output]]
+Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
 class Recording:

@@ -90,7 +90,7 @@ async def test_an_edit_is_refused_where_its_text_is_not_there_once(bench: Writin
     assert bench.tree() == {**before, "data": b"\0\1\2 a"}
 
 
-async def test_an_edit_everywhere(bench: WritingBench) -> None:
+async def test_an_edit_may_replace_every_place(bench: WritingBench) -> None:
     (bench.root / "a").write_text("x x\nx\n")
     await bench.use("edit_file", path="a", old="x", new="yy", replace_all=True)
     assert bench.tree() == {"a": b"yy yy\nyy\n"}

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from drone.crew import Crew
 from drone.worker.broadcaster import Broadcaster
@@ -109,7 +109,7 @@ class Bench:
         )
         self._loops: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> "Bench":
+    async def __aenter__(self) -> Self:
         self.store.leases.register(a_registration(self.trust.incarnation or "", name=self.name), lease_seconds=60)
         self._loops = [asyncio.create_task(self.writer.run()), asyncio.create_task(self.broadcaster.run())]
         return self

@@ -4,6 +4,7 @@ import pytest
 import redis.asyncio
 
 from drone.worker.control_listener import ControlListener
+from drone.worker.keeper import Keeper
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
@@ -52,7 +53,10 @@ async def test_a_control_is_found_without_redis() -> None:
 
 
 async def test_an_error_while_listening_does_not_stop_polling() -> None:
-    class Odd:
+    class Odd(Keeper):
+        def __init__(self) -> None:
+            """Keeps nothing."""
+
         @property
         def incarnation(self) -> str | None:
             raise RuntimeError("pubsub connection not set")

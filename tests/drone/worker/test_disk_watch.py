@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drone.worker.ending import FinishedOrder
 from drone.worker.shortage import REQUEUE_RESERVES, DiskWatch
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
@@ -29,7 +30,9 @@ def room_of(bench: Bench, *places: Path) -> DiskWatch:
 
 
 @asynccontextmanager
-async def at_work(bench: Bench, **fields: object) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[WorkOrder | None]"]]:
+async def at_work(
+    bench: Bench, **fields: object
+) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[FinishedOrder | None]"]]:
     """An order during its turn."""
     order = bench.place("sleep 60", **fields)
     bench.crew.began.clear()

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -39,11 +40,15 @@ def sleepers() -> list[Process]:
 class Bedroom(Site):
     """A site with drones that nap."""
 
-    def sleepy(self, name: str, **more: str) -> Running:
+    def sleepy(self, name: str, **more: Any) -> Running:
         master = self.folder / "prompts" / "master" / "system.md"
         master.parent.mkdir(parents=True, exist_ok=True)
         master.write_text(MASTER)
-        told = {"MCC_PROMPTS_DIR": str(master.parent.parent), "NAP": NAP, "STARTS": str(self.folder / "starts")}
+        told: dict[str, Any] = {
+            "MCC_PROMPTS_DIR": str(master.parent.parent),
+            "NAP": NAP,
+            "STARTS": str(self.folder / "starts"),
+        }
         return self.drone(name, program=WITH_TOOLS, **told, **more)
 
     @property

@@ -154,7 +154,7 @@ async def test_a_full_queue_slows_its_producers_down() -> None:
     store, recorded = a_recorded_store()
     async with Bench(store) as bench:
         journal = opened(bench)
-        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)  # type: ignore[arg-type]
+        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)
         journal = writer.open(journal.order_id, journal.epoch, journal.fold)
         recorded.gate.clear()
         running = asyncio.create_task(writer.run())
@@ -233,7 +233,7 @@ async def test_a_write_that_waits_for_room_is_dropped_when_its_journal_is_sealed
     store, recorded = a_recorded_store()
     async with Bench(store) as bench:
         full = opened(bench)
-        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)  # type: ignore[arg-type]
+        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)
         journal = writer.open(full.order_id, full.epoch, full.fold)
         recorded.gate.clear()
         running = asyncio.create_task(writer.run())
@@ -298,7 +298,7 @@ TEXTS = tuple(letter * 40_000 for letter in "abc")
 """Texts too long to be committed together with the entries that name them."""
 
 
-class Keeping:
+class Keeping(Writer):
     """A writer that stores texts as slowly as the test likes, and counts how many it stores at once."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,6 +8,7 @@ from drone.worker.claiming import Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from mcc.contracts.drones import DroneStatus
 from mcc.store.database.errors import StoreUnavailable
+from mcc.store.work.leases import Leases
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import a_registration
 
@@ -25,7 +26,7 @@ class Scene:
         self.counting = Counting()
         self.slots = Slots(4)
         self.keeper = Keeper(
-            self,
+            cast(Leases, self),
             a_registration(),
             heartbeat or self.heartbeat,
             LeaseTimes(12, 1, self.clock.uptime),

@@ -4,7 +4,7 @@ from threading import Event
 
 from drone.threads import Pools, Threads
 from drone.worker.claiming import Slots
-from drone.worker.liveness import MOST_LEFT_BEHIND, Canary, Stall, ThreadHealth
+from drone.worker.liveness import MOST_LEFT_BEHIND, Canary, CanarySender, Stall, ThreadHealth
 from mcc.testing import FakeClock
 
 WEDGED_SECONDS = 30.0
@@ -130,7 +130,7 @@ def test_a_process_that_was_suspended_is_not_taken_for_one_that_hangs() -> None:
     assert stall.look(clock.uptime()) == 0.0
 
 
-class FakeSender:
+class FakeSender(CanarySender):
     """A sender whose canaries come back if `returns` is set; `redis`: whether Redis answers pings."""
 
     def __init__(self, *, returns: bool, redis: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.control.idle_watch import Block
+from drone.worker.ending import FinishedOrder
 from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, GarbageCollections, Judgement, MemoryWatch, judge
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
@@ -61,7 +62,7 @@ def memory_of(bench: Bench, resident: ResidentBytes, given_up: list[str] | None 
 
 
 @asynccontextmanager
-async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[WorkOrder | None]"]]:
+async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[FinishedOrder | None]"]]:
     """An order during its turn, with a journal of this weight."""
     order = bench.place("sleep 60")
     bench.crew.began.clear()

@@ -9,10 +9,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
+from drone.crew import Crew
+from drone.models.checks import Tell
 from drone.worker.trials import BUSY, MOST_CHECK_BYTES, ModelChecks
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
@@ -30,19 +33,19 @@ KEY = "sk-very-secret-key-0123456789"
 
 
 @dataclass
-class TryingCrew:
+class TryingCrew(Crew):
     """Reports that each model works, once `may_go` is set; sets `began` before."""
 
     began: asyncio.Event = field(default_factory=asyncio.Event)
     may_go: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
-    async def check_models(self, names: Iterable[str], tell: object) -> None:
+    async def check_models(self, names: Iterable[str], tell: Tell) -> None:
         self.asked.append(tuple(names))
         self.began.set()
         await self.may_go.wait()
         for name in self.asked[-1]:
-            await tell(ModelCheck(name=name, key="accepted"))  # type: ignore[operator]
+            await tell(ModelCheck(name=name, key="accepted"))
 
 
 @asynccontextmanager
@@ -186,7 +189,7 @@ def test_a_service_without_keys_has_a_worker_try_its_models(tmp_path: Path, real
         site = Site(tmp_path, real_redis, stack)
         configuration = tmp_path / "mcc.toml"
         configuration.write_text(CONFIGURATION.format(url=stack.enter_context(provider())))
-        keys = {"MCC_CONFIG": str(configuration), "GOOD": KEY, "WRONG": "sk-wrong-key-0123456789"}
+        keys: dict[str, Any] = {"MCC_CONFIG": str(configuration), "GOOD": KEY, "WRONG": "sk-wrong-key-0123456789"}
         site.drone("d1", sys.executable, "-m", "drone.cli", "work", **keys)
         access = RedisAccess(checks=DroneChecks(RedisAt(real_redis.url)))
         served = stack.enter_context(Served(site.store, tmp_path, redis=access))

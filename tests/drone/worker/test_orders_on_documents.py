@@ -57,10 +57,6 @@ class Press(Bench):
         models: Any = OneModel(self.model)
         super().__init__(store, crew=Crew(settings, Definitions.load(settings.prompts_dir), models))
 
-    async def __aenter__(self) -> "Press":
-        await super().__aenter__()
-        return self
-
     def ordered(self, **asked: Any) -> WorkOrder:
         new = NewOrder.model_validate({"kind": "generate", **({} if "document_id" in asked else NAMED), **asked})
         blueprint = None if new.document_id else course()

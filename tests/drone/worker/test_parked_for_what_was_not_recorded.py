@@ -95,7 +95,7 @@ async def test_it_waits_for_the_disk_with_its_result_told_and_goes_on_behind_it(
 
 async def test_an_agent_beside_it_ends_its_call_and_waits_too() -> None:
     hand = Hand("left")
-    script = {
+    script: dict[str, list[Line | str]] = {
         MASTER: [Line(calls=tuple(call("subagent", agent_type="scout", prompt=one) for one in ("a", "b"))), "Done."],
         "a": [Line(calls=(call("act", what="left"),)), "A."],
         "b": [Line(calls=(call("act", what="right"),)), Line(calls=(call("act", what="more"),)), "B."],

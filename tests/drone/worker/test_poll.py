@@ -19,7 +19,7 @@ def poll(bench: Bench, slots: Slots, started: list[str], queues: tuple[str, ...]
 async def test_a_drone_alone_takes_what_fits_in_its_free_slots() -> None:
     async with Bench() as bench:
         orders = [bench.place(f"p{number}").id for number in range(5)]
-        slots, started = Slots(3), []
+        slots, started = Slots(3), list[str]()
         assert slots.take()
         assert await poll(bench, slots, started).once() == 2
         assert started == orders[:2]
@@ -72,7 +72,7 @@ async def test_an_order_suspected_of_killing_drones_runs_alone() -> None:
     clock = FakeClock()
     async with Bench(temporary_store(clock)) as bench:
         suspect = barren(bench, clock)
-        slots, started = Slots(4), []
+        slots, started = Slots(4), list[str]()
         assert slots.take()
         assert await poll(bench, slots, started).once() == 0
         assert not slots.take()  # it empties itself
@@ -94,7 +94,7 @@ async def test_only_one_of_several_drones_empties_itself() -> None:
     async with Bench(temporary_store(clock)) as bench:
         barren(bench, clock)
         bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
-        slots, started = Slots(4), []
+        slots, started = Slots(4), list[str]()
         assert slots.take()
         assert await poll(bench, slots, started).once() == 0
         assert slots.take()

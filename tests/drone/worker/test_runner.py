@@ -19,7 +19,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentFinished, AgentStep
 from mcc.contracts.order import OrderOutcome, WorkOrder
-from mcc.contracts.order_facts import OrderFinished
+from mcc.contracts.order_facts import OrderFinished, OrderHandedBack
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.dispatch.broker import RedisAt
@@ -268,7 +268,8 @@ async def test_an_order_whose_entries_the_database_lost_returns_to_the_queue_wit
                 run.halt(Stop.CANCEL)
         assert await working is None
         assert bench.kinds(order.id) == ["order.queued", "order.claimed", "order.handed_back"]
-        assert "lost confirmed entries" in bench.store.journal.read(order.id)[-1].data.message  # type: ignore[union-attr]
+        handed_back = bench.store.journal.read(order.id)[-1].data
+        assert isinstance(handed_back, OrderHandedBack) and "lost confirmed entries" in handed_back.message
         assert await bench.runner.work(order.id) is not None
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
 

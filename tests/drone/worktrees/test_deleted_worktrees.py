@@ -46,7 +46,7 @@ async def test_a_worktree_deleted_while_its_agent_works_is_reported_as_lost(shop
 
 async def test_the_commits_of_a_deleted_worktree_are_on_its_ref(shop: Workshop) -> None:
     add, commit = Line(calls=(call("git_add", paths=["."]),)), Line(calls=(call("git_commit", message="Add c"),))
-    steps = [write("c.txt", "c\n"), add, commit, "done"]
+    steps: list[Said] = [write("c.txt", "c\n"), add, commit, "done"]
 
     def author(ask: Ask) -> Said:
         line = script([hire("x"), "done"], x=steps)(ask)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mcc.api.app import RedisAccess, build_app
+from mcc.dispatch.nudge import Nudger
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -36,17 +37,18 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
     opened.close()
 
 
-class RecordedNudges:
+class RecordedNudges(Nudger):
     trouble = ""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # asks no broker
         self.sent: list[tuple[str, str, int]] = []
         self._moved = threading.Condition()
 
-    def nudge(self, order_id: str, *, queue: str, priority: int, last_seq: int) -> None:
+    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5, last_seq: int = 1) -> bool:
         with self._moved:
             self.sent.append((order_id, queue, priority))
             self._moved.notify_all()
+        return True
 
     async def until(self, count: int) -> list[tuple[str, str, int]]:
         """All nudges, once there are `count`: they are sent after the answer, from a thread."""

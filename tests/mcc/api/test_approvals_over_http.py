@@ -24,7 +24,7 @@ INBOX, APPROVAL = "/api/v1/inbox", "/api/v1/approvals/{approval_id}"
 async def order(api: httpx.AsyncClient, store: Store) -> dict[str, Any]:
     """An order whose outline waits for a decision."""
     await api.post("/api/v1/blueprints", json={"text": COURSE})
-    placed = (await api.post(ORDERS, json={**GENERATE, "generation": {"outline": True}})).json()
+    placed: dict[str, Any] = (await api.post(ORDERS, json={**GENERATE, "generation": {"outline": True}})).json()
     held = HandDrone(store).claim(placed["id"])
     held.start("generate")
     asked = ApprovalRequested(
@@ -105,7 +105,7 @@ async def test_a_call_and_a_question_of_a_running_order_are_decided_and_an_appro
     placed = (await api.post(ORDERS, json={"prompt": "Go."})).json()
     held = HandDrone(store).claim(placed["id"])
     held.start("Go.")
-    call = {"call_id": "c1", "tool": "git_commit", "arguments": {"message": "x"}, "digest": "sha256:0"}
+    call: dict[str, Any] = {"call_id": "c1", "tool": "git_commit", "arguments": {"message": "x"}, "digest": "sha256:0"}
     held.write(
         ApprovalRequested(approval_id="a1", would_save=SavedRule(key="git_commit"), **call),
         QuestionAsked(question_id="q1", call_id="c2", question="Which?"),

@@ -9,6 +9,7 @@ import pytest
 from mcc.api.app import RedisAccess, build_app
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint, Wake
+from mcc.dispatch.publisher import AsyncPublisher, Message
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -132,7 +133,7 @@ async def test_cancelling_a_queued_order_ends_it_at_once(api: httpx.AsyncClient)
     assert (await api.get(f"{ORDERS}/{order_id}")).json()["status"] == "cancelled"
 
 
-class RecordedPublisher:
+class RecordedPublisher(AsyncPublisher):
     def __init__(self) -> None:
         self.hints: list[Hint] = []
         self.wakes: list[tuple[str, Wake]] = []
@@ -140,7 +141,7 @@ class RecordedPublisher:
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """There are no monitors."""
 
-    async def publish(self, messages: Iterable[Hint]) -> bool:
+    async def publish(self, messages: Iterable[Message]) -> bool:
         self.hints.extend(message for message in messages if isinstance(message, Hint))
         return True
 

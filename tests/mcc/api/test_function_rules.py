@@ -113,5 +113,5 @@ async def test_what_a_function_says_of_a_node_that_changed_meanwhile_is_not_kept
 
 
 async def test_a_function_that_fails_is_a_failure(store: Store, make: Make, document_id: str) -> None:
-    await do(store, make(lambda node: node.nothing), document_id, LESSON)  # type: ignore[attr-defined]
+    await do(store, make(lambda node: node.nothing), document_id, LESSON)
     assert verdict(store, document_id).ok is False and "AttributeError" in verdict(store, document_id).message

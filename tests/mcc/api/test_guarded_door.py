@@ -38,7 +38,7 @@ async def test_nothing_is_told_without_the_token(
     api: httpx.AsyncClient, method: str, path: str, sent: str | None
 ) -> None:
     del api.headers["authorization"]
-    headers = {} if sent is None else {"Authorization": sent.encode()}
+    headers = {} if sent is None else {b"Authorization": sent.encode()}
     answer = await api.request(method, path, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -70,6 +70,14 @@ async def test_a_guesser_is_slowed_down_and_the_operator_is_not(api: httpx.Async
     statuses = [(await api.get(ORDERS, headers=wrong)).status_code for _ in range(50)]
     assert statuses[0] == 401 and statuses[-1] == 429
     assert (await api.get(ORDERS)).status_code == 200
+
+
+async def test_who_sends_no_token_is_told_so_however_often(api: httpx.AsyncClient) -> None:
+    """A probe, or a page before its login, guesses nothing."""
+    del api.headers["authorization"]
+    assert {(await api.get(ORDERS)).status_code for _ in range(30)} == {401}
+    answer = await api.get(ORDERS, headers={"Authorization": "Bearer wrong"})
+    assert answer.status_code == 401, "and no guess of theirs was counted"
 
 
 def test_a_caller_beyond_the_pace_is_asked_to_wait(tmp_path: Path) -> None:
@@ -147,7 +155,9 @@ async def test_a_forwarded_address_grants_nothing(api: httpx.AsyncClient) -> Non
 
 async def test_a_body_that_is_too_large_is_refused_announced_or_not(api: httpx.AsyncClient) -> None:
     json_kind = {"Content-Type": "application/json"}
-    assert (await api.post(ORDERS, content=b" " * (MAX_BODY_BYTES + 1), headers=json_kind)).status_code == 413
+    assert (await api.post(ORDERS, content=b" " * 4_194_305, headers=json_kind)).status_code == 413
+    body = b'{"prompt": "go"}'
+    assert (await api.post(ORDERS, content=body + b" " * (4_194_304 - len(body)), headers=json_kind)).status_code == 201
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(MAX_BODY_BYTES // 65_536 + 1):

@@ -11,7 +11,7 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import MAX_BATCH_ORDERS, WorkOrder
 from mcc.contracts.wire import Hint
-from mcc.dispatch.publisher import Message
+from mcc.dispatch.publisher import AsyncPublisher, Message
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -137,7 +137,7 @@ async def test_a_prompt_for_a_running_order_is_a_steer_with_its_receipt(api: htt
     assert [one.id for one in store.controls.of_order(first["id"])] == [placed[1]["receipt"]["id"]]
 
 
-class RecordedPublisher:
+class RecordedPublisher(AsyncPublisher):
     def __init__(self) -> None:
         self.sent: list[Message] = []
         self.shown: list[str] = []
@@ -157,7 +157,7 @@ class RecordedPublisher:
 
 async def test_drones_are_called_once_for_all_and_viewers_hear_of_each(tmp_path: Path) -> None:
     store, publisher = temporary_store(), RecordedPublisher()
-    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))  # type: ignore[arg-type]
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
     transport, headers = httpx.ASGITransport(app=app), {"Authorization": f"Bearer {TOKEN}"}
     drones = [HandDrone(store, name=f"d{number}") for number in range(3)]
     async with (

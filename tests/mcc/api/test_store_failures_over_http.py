@@ -15,6 +15,7 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import STATUS_OF
 from mcc.api.streams import Begun, EventStream, TextStream
 from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.dispatch.nudge import Nudger
 from mcc.settings import ServiceSettings
 from mcc.store.database import errors
 from mcc.store.database.errors import StoreUnavailable
@@ -46,7 +47,7 @@ async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path)
     assert store.orders.list().items == []
 
 
-class HungNudges:
+class HungNudges(Nudger):
     """A broker that does not answer until the test allows it."""
 
     trouble = ""
@@ -55,7 +56,7 @@ class HungNudges:
         self.let_go = threading.Event()
         self.asked = threading.Event()
 
-    def nudge(self, order_id: str, *, queue: str, priority: int, last_seq: int) -> None:
+    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5, last_seq: int = 1) -> bool:
         self.asked.set()
         self.let_go.wait(30)
         raise ConnectionError("the broker is away")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -25,10 +26,10 @@ from mcc.client.errors import Unreachable
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import FailureReason, OrderOutcome
+from mcc.contracts.order import OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.shape import now
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.local.data_dir import upgrade_database
 from mcc.local.presence import Hold, Presence
 from mcc.store.rows.values import Claim, Ending
@@ -173,7 +174,7 @@ def test_a_shell_without_a_start_file_of_its_own_takes_its_script(
         ("fish", {"_MCC_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
     ],
 )
-def test_other_shells_are_answered_what_their_script_asks(shell: str, asked: dict[str, str], tmp_path: Path) -> None:
+def test_other_shells_are_answered_what_their_script_asks(shell: str, asked: dict[str, Any], tmp_path: Path) -> None:
     script = mcc("completion", shell, data_dir=tmp_path).stdout
     assert all(part in script for part in (*asked, f"complete_{shell}", "_TYPER_COMPLETE_ARGS"))
     told = mcc_process(data_dir=tmp_path, _TYPER_COMPLETE_ARGS="mcc up --det", **asked)

@@ -40,7 +40,7 @@ def test_the_table_is_dated_and_names_each_thing_once() -> None:
         "**",
     ],
 )
-def test_globs_that_take_names_out(glob: str) -> None:
+def test_globs_may_take_names_out(glob: str) -> None:
     assert problem_of(glob) is None
 
 

@@ -26,7 +26,7 @@ def effective(*facts: Fact) -> ModelChoice:
     for seq, fact in enumerate((started, *facts), 1):
         fold.add(Draft(at=AT, origin=WHO, data=fact).numbered(ORDER_ID, seq))
     record = fold.record()
-    assert record is not None
+    assert record is not None and record.model is not None
     return record.model
 
 

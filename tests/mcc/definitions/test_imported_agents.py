@@ -44,7 +44,7 @@ def test_the_place_of_a_file_says_whose_it_is(path: str, whose: ForeignFormat | 
     assert format_of(PurePath(path)) is whose
 
 
-def test_a_file_of_claude_code_line_by_line() -> None:
+def test_a_file_of_claude_code_is_read_line_by_line() -> None:
     front = (
         "name: scribe\ndescription: Use it when: something was done\n"
         "tools: Read, Grep, Glob, LS, Bash, Edit, mcp__tracker__find, Bash(git log:*), Read(src/**)\n"

@@ -59,7 +59,7 @@ def test_the_subscriber_of_the_page_prints_what_is_committed(redis_url: str) -> 
         [sys.executable, "-c", program, entry.order_id], stdout=subprocess.PIPE, text=True
     ) as running:
         with redis.Redis.from_url(redis_url) as client:
-            while not client.pubsub_numsub(f"mcc:order:{entry.order_id}")[0][1]:  # type: ignore[index]
+            while not client.pubsub_numsub(f"mcc:order:{entry.order_id}")[0][1]:
                 assert running.poll() is None
         assert publisher.publish([entry])
         out, _ = running.communicate(timeout=30)

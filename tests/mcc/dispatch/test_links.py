@@ -45,7 +45,7 @@ def test_an_error_of_the_connection_is_answered_by_a_new_one(error: str) -> None
 
 
 @pytest.mark.parametrize("error", ERRORS)
-async def test_on_an_event_loop_too(error: str) -> None:
+async def test_an_error_of_the_connection_is_answered_by_a_new_one_on_an_event_loop_too(error: str) -> None:
     with Server(answers={"SET": once(f"-{error}\r\n".encode())}) as server:
         async with connect_async(RedisAt(server.url)) as client:
             assert await client.set("a", "1") is True
@@ -53,7 +53,7 @@ async def test_on_an_event_loop_too(error: str) -> None:
 
 
 @pytest.mark.parametrize("error", OTHERS)
-def test_an_error_of_the_moment_is_not(error: str) -> None:
+def test_an_error_of_the_moment_is_not_asked_about_again(error: str) -> None:
     with Server(answers={"SET": f"-{error}\r\n".encode()}) as server, connect(RedisAt(server.url)) as client:
         with pytest.raises(ResponseError):
             client.set("a", "1")
@@ -159,7 +159,7 @@ def test_nothing_is_published_at_a_server_that_is_a_replica_now() -> None:
         assert Counter(words[0] for words in server.commands) == {"DEL": 2, "PUBLISH": 2}
 
 
-async def test_nor_from_an_event_loop() -> None:
+async def test_nothing_is_published_at_a_replica_from_an_event_loop_either() -> None:
     with Server(answers={"DEL": once(READONLY, b":0\r\n")}) as server:
         publisher = AsyncPublisher(RedisAt(server.url, "other:"))
         assert await publisher.call(["i"])
@@ -218,7 +218,7 @@ def test_a_server_that_ends_each_connection_while_it_is_made_is_away_and_is_not_
         assert len(server.named("PING")) < 20
 
 
-async def test_nor_on_an_event_loop() -> None:
+async def test_a_server_that_hangs_up_is_not_asked_for_ever_on_an_event_loop_either() -> None:
     with Server(answers={"PING": hung_up}) as server:
         options = {"health_check_interval": 10, "retry": AsyncRetry(NoBackoff(), 1)}
         async with async_client(server.url, **options) as link:

@@ -40,7 +40,7 @@ def test_a_nudge_is_a_message_with_the_order_s_id_alone(nudger: Nudger, redis_ur
     order_id = fresh_id()
     nudger.nudge(order_id, queue="default", priority=0)
     with redis.Redis.from_url(redis_url) as client:
-        message = json.loads(client.lpop("mcc:default"))  # type: ignore[arg-type]
+        message = json.loads(client.lpop("mcc:default"))
     assert message["headers"]["task"] == RUN_ORDER_TASK
     assert message["headers"]["id"] == order_id, "which is the id of the task, whoever nudges and how often"
     assert message["headers"]["argsrepr"] == repr([order_id])
@@ -80,7 +80,7 @@ def test_no_drone_no_nudge(nudger: Nudger) -> None:
 
 def remembered(url: str) -> list[str]:
     with redis.Redis.from_url(url) as client:
-        return [key.decode() for key in client.keys("mcc:nudged:*")]  # type: ignore[union-attr]
+        return [key.decode() for key in client.keys("mcc:nudged:*")]
 
 
 def test_an_order_is_not_nudged_again_before_its_message_must_be_lost(nudger: Nudger, redis_url: str) -> None:
@@ -90,7 +90,7 @@ def test_an_order_is_not_nudged_again_before_its_message_must_be_lost(nudger: Nu
     assert [nudger.nudge_claimable(store), nudger.nudge_claimable(store)] == [1, 0]
     (key,) = remembered(redis_url)
     with redis.Redis.from_url(redis_url) as client:
-        assert REPEAT_SECONDS - 2 < client.pttl(key) / 1000 <= REPEAT_SECONDS  # type: ignore[operator]
+        assert REPEAT_SECONDS - 2 < client.pttl(key) / 1000 <= REPEAT_SECONDS
         client.delete(key)
     assert nudger.nudge_claimable(store) == 1
 

@@ -1,5 +1,7 @@
 """Findings about orders: ghosts, whose drone is lost, and orders that are stuck although no drone is lost."""
 
+from typing import Literal
+
 import pytest
 
 from mcc.contracts.limits import Limits
@@ -87,7 +89,7 @@ def silent(spoke: float, *calls: OpenCall, paused: bool = False, thresholds: Thr
     )
 
 
-def call(kind: str, name: str, waits: float = 0) -> OpenCall:
+def call(kind: Literal["model", "tool"], name: str, waits: float = 0) -> OpenCall:
     return OpenCall(kind, name, "master", ago(50), waits)
 
 

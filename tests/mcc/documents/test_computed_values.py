@@ -108,4 +108,4 @@ def test_a_formula_of_another_kind_than_its_field_makes_nothing() -> None:
 def test_a_component_that_says_nothing_is_described_by_its_name_and_required_fields() -> None:
     activity = course().component("activity").describe
     assert activity.text({"props.kind": "quiz", "props.text": "Name it."}.get) == "activity: kind quiz; text Name it."
-    assert blueprint("properties: {p: {type: text}}").root.describe.text({}.get) == "a"
+    assert blueprint("properties: {p: {type: text}}").root.describe.text(dict[str, str]().get) == "a"

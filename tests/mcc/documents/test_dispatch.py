@@ -7,7 +7,7 @@ import pytest
 
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, DispatchRefused
-from mcc.documents.commands import Instruct, Judge, Judged, Settle
+from mcc.documents.commands import Instruct, Judge, Judged, RunFailure, Settle
 from mcc.documents.state import MAX_LEVELS
 from tests.mcc.documents.course import (
     AGENT,
@@ -353,7 +353,7 @@ def test_a_selection_changes_nothing() -> None:
 
 def test_how_a_run_ended_is_kept_with_its_node() -> None:
     course = lessons("Light", "Leaves")
-    failure = {"reason": "gate_failed", "message": "1 rule does not hold.", "errors": []}
+    failure = RunFailure(reason="gate_failed", message="1 rule does not hold.")
     settle = Settle(node="/lesson-1", role="node", asked="sha256:1", inputs={"brief": ""}, failure=failure, summary="…")
     course.do(settle, author=AGENT)
     node = course.node("/lesson-1")
@@ -378,7 +378,7 @@ def test_evidence_is_kept_for_as_long_as_the_value_that_it_is_about() -> None:
 
     course.do(set_props("/lesson-1", source="a.md"), author=AGENT)
     assert said()[0] is None
-    verdicts = ({"rule": rule, "ok": True},)
+    verdicts = (Judged(rule=rule, ok=True),)
     settled = Settle(node="/lesson-1", role="node", asked="a", inputs={}, verdicts=verdicts)
     course.do(settled, author=AGENT)
     assert said() == (True, "")

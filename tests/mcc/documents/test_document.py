@@ -26,7 +26,7 @@ def titles_of_lessons_differ(node):  # type: ignore[no-untyped-def]
     return True if len(set(titles)) == len(titles) else "Two lessons have the same title."
 
 
-def test_the_example_of_the_reference() -> None:
+def test_the_example_of_the_reference_does_what_the_page_says() -> None:
     blueprint = Blueprint.load("course")
     document = Document(blueprint, metadata={"topic": "Photosynthesis"})
     change = document.dispatch({"command": "add_child", "node": "/", "component": "lesson"}, by="person")

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.documents.briefs import brief_of
 from mcc.documents.change import DispatchRefused
-from mcc.documents.commands import CHILDREN, Instruct, Settle
+from mcc.documents.commands import CHILDREN, Instruct, RunFailure, Settle
 from mcc.documents.node import Role
 from mcc.documents.staleness import assessed, stale_because
 from tests.mcc.documents.course import BEN, CHAT, REDO, STAMPED, UNDO, Course, add, remove, set_metadata, set_props
@@ -121,7 +121,7 @@ def test_acceptance_is_taken_back_with_what_it_ended() -> None:
 
 def test_a_failure_is_forgotten_when_a_person_accepts_the_node() -> None:
     course = generated()
-    failure = {"reason": "gate_failed", "message": "…", "errors": []}
+    failure = RunFailure(reason="gate_failed", message="…")
     course.do(Settle(node="/lesson-1", role="node", asked="", inputs={}, failure=failure), author=STAMPED)
     course.do(accept("/lesson-1", "minutes"))
     assert course.node("/lesson-1").failure is not None

@@ -89,7 +89,7 @@ def _wrong(blueprint: str, component: str, **values: Any) -> set[str]:
         ("design", "module", {"metadata__path": "../x"}, {"metadata__path": "src/x"}, "metadata.path.rules[0]"),
     ],
 )
-def test_rules_that_bite(
+def test_each_rule_refuses_what_is_wrong_and_takes_what_is_right(
     blueprint: str, component: str, wrong: dict[str, Any], right: dict[str, Any], rule: str
 ) -> None:
     assert rule in _wrong(blueprint, component, **wrong)

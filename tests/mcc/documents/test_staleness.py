@@ -119,8 +119,8 @@ def documents(draw: st.DrawFn) -> DocumentState:
 def with_field(found: DocumentState, id: str, name: str, value: Any) -> DocumentState:
     section, _, key = name.partition(".")
     one = found.nodes[id]
-    values = {**getattr(one, section), key: value}
-    return found.with_nodes(found.version + 1, {id: replace(one, **{section: values})})
+    values: Any = {section: {**getattr(one, section), key: value}}
+    return found.with_nodes(found.version + 1, {id: replace(one, **values)})
 
 
 def questions(made: Blueprint, found: DocumentState, asked: Iterable[Asked]) -> dict[Asked, tuple[object, ...]]:

@@ -23,7 +23,8 @@ def of(component: str, made: Blueprint = COURSE) -> dict[str, ToolSchema]:
 
 
 def values(tool: ToolSchema) -> Mapping[str, Any]:
-    return tool.parameters["properties"]["values"]["properties"]
+    properties: Mapping[str, Any] = tool.parameters["properties"]["values"]["properties"]
+    return properties
 
 
 def test_the_tools_of_a_lesson_are_those_of_the_reference_letter_for_letter() -> None:

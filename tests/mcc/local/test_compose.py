@@ -286,7 +286,15 @@ def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Pat
         pytest.skip("redis-server and redis-cli are not on PATH")
     subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s"], check=True, capture_output=True)
     path = tmp_path / "redis.sock"
-    command = [server.path, "--port", "0", "--unixsocket", path, "--aclfile", tmp_path / "s" / "redis_acl"]
+    command = [
+        str(server.path),
+        "--port",
+        "0",
+        "--unixsocket",
+        str(path),
+        "--aclfile",
+        str(tmp_path / "s" / "redis_acl"),
+    ]
 
     def ask(*words: str, user: str = "drone") -> str:
         password = (tmp_path / "s" / f"{user}_redis_password").read_text() if user else ""

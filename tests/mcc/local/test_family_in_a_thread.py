@@ -1,23 +1,25 @@
 """A family in a thread of its own: Ctrl-C at any moment of its start, and errors of the start."""
 
 import threading
+from typing import Self
 
 import pytest
 
-from mcc.local.family import FamilyThread, family_in_thread
+from mcc.local.family import Family, FamilyThread, family_in_thread
 
 
-class Household:
+class Household(Family):
     """Stands in for a family: records what was done with it."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.done: list[str] = []
         self._error = error
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         self.done.append("entered")
         if self._error is not None:
             raise self._error
+        return self
 
     async def __aexit__(self, *error: object) -> None:
         self.done.append("left")

@@ -80,3 +80,38 @@ def test_a_condition_without_a_value_holds_for_ask_and_deny_alone(then: str, wor
     rules = (PermissionRule(when="args.count > 3", then=then),)  # type: ignore[arg-type]
     ruling = judge(PermissionRequest("x", arguments={"count": "many"}), [Layer("operator", {"x": rules})])
     assert (ruling.word, ruling.why.layer) == (word, "default" if then == "allow" else "operator")
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "told"),
+    [("ls", "allow", "ls"), ("ls; id", "deny", "ls"), ("id | cat", "deny", "id"), ("", "allow", "")],
+)
+def test_a_rule_sees_the_words_of_a_command_and_how_many_parts_there_are(command: str, word: str, told: str) -> None:
+    rules = (
+        PermissionRule(when="parts > 1", then="deny"),
+        PermissionRule(when="size(argv) == 0", then="allow"),
+        PermissionRule(when=f'argv[0] == "{told}"', then="allow"),
+        PermissionRule(when="true", then="ask"),
+    )
+    ruling = judge(
+        PermissionRequest("run_shell", "shell_write", arguments={"command": command}),
+        [Layer("operator", {"run_shell": rules})],
+    )
+    assert (ruling.word, ruling.why.message) == (word, "")
+
+
+def test_a_rule_on_words_and_parts_sees_none_where_the_tool_is_no_shell() -> None:
+    rules = (
+        PermissionRule(when="argv == [] && parts == 0", then="allow"),
+        PermissionRule(when="true", then="ask"),
+    )
+    layer = Layer("operator", {"git_write": rules})
+    ruling = judge(PermissionRequest("git_commit", "git_write", effects="irreversible"), [layer])
+    assert (ruling.word, ruling.why.when) == ("allow", "argv == [] && parts == 0")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_equally_strict_layers_of_one_kind_the_first_key_by_name_is_the_reason(turned: bool) -> None:
+    layers = [Layer("ancestor", {"git_commit": "deny"}), Layer("ancestor", {"git_*": "deny"})]
+    ruling = judge(PermissionRequest("git_commit", "git_write"), layers[::-1] if turned else layers)
+    assert (ruling.word, ruling.why.key) == ("deny", "git_*")

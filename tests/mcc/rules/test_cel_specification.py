@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=f"CEL's own suite:
 
 @pytest.fixture(scope="module")
 def verdicts() -> Mapping[str, Verdict]:
-    found = {}
+    found = dict[str, Verdict]()
     for test, verdict in run():
         assert test.name not in found or test.name not in core()
         found[test.name] = max(verdict, found.get(test.name, verdict))

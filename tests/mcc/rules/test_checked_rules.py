@@ -6,6 +6,8 @@ from typing import Any
 
 import celpy
 import pytest
+from celpy.adapter import json_to_cel
+from celpy.evaluation import CELEvalError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +61,7 @@ RESULT: dict[str, Any] = {
         "'it\\'s' == \"it's\" && '\\u00fc' == 'ü' && r'\\n' != '\\n'",
     ],
 )
-def test_true_passes(cel: str) -> None:
+def test_a_rule_passes_where_it_is_true(cel: str) -> None:
     assert said(cel, result=RESULT, task="t") == ()
 
 
@@ -294,9 +296,9 @@ def test_what_the_reference_finds_true_or_false_is_so_here(
 ) -> None:
     program = reference.program(reference.compile(text))
     try:
-        expected = program.evaluate({"result": celpy.json_to_cel(result), "task": celpy.json_to_cel(task)})
+        expected = program.evaluate({"result": json_to_cel(result), "task": json_to_cel(task)})
         rule = compiled(Rule(cel=text))
-    except (celpy.CELEvalError, ExpressionError):
+    except (CELEvalError, ExpressionError):
         # A constant division by zero is refused here when the rule is compiled.
         return
     assert (not check([rule], {"result": result, "task": task}).errors) is bool(expected)

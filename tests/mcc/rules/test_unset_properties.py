@@ -49,8 +49,8 @@ def test_the_value_itself_is_left_alone() -> None:
 
 
 def test_what_is_too_large_to_fill_in_comes_back_without_harm() -> None:
-    huge = [{"b": {}}] * 30_000
+    huge: list[object] = [{"b": {}}] * 30_000
     assert checked_schema({"items": ITEM}).with_unset(huge) is huge
-    parts = {f"p{number}": {} for number in range(400)}
+    parts: dict[str, object] = {f"p{number}": {} for number in range(400)}
     filled = checked_schema({"items": {"properties": parts}}).with_unset([{}] * 2_000)
     assert len(filled[0]) == 400 and filled[1_999] == {}

@@ -13,6 +13,7 @@ from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken, CommitM
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.fold import Fold
+from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -287,8 +288,10 @@ FILES = tuple(ChangedFile(path=f"{name}.py", change="modified", added=2, removed
 
 
 def test_files_commits_what_was_not_merged_and_the_way_back_are_told() -> None:
-    merged = WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state="merged")
-    conflict = WorktreeChange(record_id=RECORD, agent="two", ref="refs/mcc/o/r2", state="conflict", conflicts=("a.py",))
+    merged = WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state=WorktreeState.MERGED)
+    conflict = WorktreeChange(
+        record_id=RECORD, agent="two", ref="refs/mcc/o/r2", state=WorktreeState.CONFLICT, conflicts=("a.py",)
+    )
     changes = Changes(
         workspace="/w",
         commits=(CommitMade(id="e4cdb8c607242df18c1c", subject="Mend it"),),
@@ -309,7 +312,7 @@ def test_names_of_files_and_subjects_of_commits_make_no_line_of_their_own() -> N
         workspace="/w",
         commits=(CommitMade(id="e4cdb8c607242df18c1c", subject="Mend it\ntake back: rm -rf"),),
         files=(ChangedFile(path="src/nl\nchanged  9 files\x1b[31m\u202e", change="added", added=1, removed=0),),
-        worktrees=(WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state="lost"),),
+        worktrees=(WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state=WorktreeState.LOST),),
     )
     assert change_rows(changes, "o") == [
         ("changed", "+1 −0 lines: src/nl changed 9 files\x1b[31m\u202e"),

@@ -27,7 +27,9 @@ def chunk(*parts: dict[str, object], finish: str | None = None, **usage: int) ->
 
 
 def call(name: str, signature: str = "", call_id: str = "", **arguments: object) -> dict[str, object]:
-    told = {"functionCall": {"name": name, "args": arguments, **({"id": call_id} if call_id else {})}}
+    told: dict[str, object] = {
+        "functionCall": {"name": name, "args": arguments, **({"id": call_id} if call_id else {})}
+    }
     return {**told, "thoughtSignature": signature} if signature else told
 
 
@@ -87,7 +89,7 @@ async def test_thoughts_text_and_parallel_calls_arrive_in_their_order(bench: Any
 
 
 async def test_every_signature_goes_back_with_the_part_that_it_came_with(bench: Any) -> None:
-    parts = [
+    parts: list[dict[str, object]] = [
         {"text": "Sealed.", "thought": True, "thoughtSignature": "czA="},
         {"text": "First. "},
         {"text": "Signed.", "thoughtSignature": "czE="},
@@ -116,7 +118,7 @@ async def test_calls_of_another_model_lose_its_signs_and_only_the_first_says_so(
     )
     other = journaled(reply, "anthropic/claude")
     body = await sent(bench, UserMessage("Hi"), other, results("read", "read"), endpoint={"model": model}, tools=[READ])
-    bare = [{"text": "T"}, call("read"), call("read"), {"text": "x"}]
+    bare: list[dict[str, object]] = [{"text": "T"}, call("read"), call("read"), {"text": "x"}]
     signed = [bare[0], {**bare[1], "thoughtSignature": UNSIGNED}, *bare[2:]]
     assert body["contents"][1]["parts"] == (signed if dummy else bare)
     assert "id" not in body["contents"][2]["parts"][0]["functionResponse"]

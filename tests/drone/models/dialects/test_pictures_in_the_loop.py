@@ -23,11 +23,12 @@ from drone.sandbox.places.paths import Workspace
 from drone.settings import ModelConfig, Settings
 from drone.tools.files.reading import read_file
 from drone.tools.frame.tool import FunctionTools
+from mcc.configuration.providers import Form
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ToolFinished
-from mcc.contracts.record import RecordStatus
+from mcc.contracts.record import NoteStep, RecordStatus
 from tests.drone.models.conftest import Provider
 from tests.drone.models.dialects import responding
 from tests.drone.models.loopback import Loopback
@@ -84,7 +85,7 @@ ANSWERS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
 class Seer:
     """An agent with `read_file` whose model speaks this wire format: it reads the picture, then answers."""
 
-    def __init__(self, root: Path, form: str, known: KnownModel = SEEING, model: str = "m", left: Any = None) -> None:
+    def __init__(self, root: Path, form: Form, known: KnownModel = SEEING, model: str = "m", left: Any = None) -> None:
         (root / "logo.png").write_bytes(png())
         said = ANSWERS[form]
         answers = ([] if left else [httpx.Response(200, json=said(""))]) + [httpx.Response(200, json=said("A logo."))]
@@ -94,7 +95,7 @@ class Seer:
         self._tools = FunctionTools([read_file], workspace=Workspace(root))
 
     @staticmethod
-    def asked_by(server: Provider, form: str, known: KnownModel, model: str) -> Remote:
+    def asked_by(server: Provider, form: Form, known: KnownModel, model: str) -> Remote:
         endpoint = ModelEndpoint(
             f"x/{model}", model, "https://models.test/v1", key="sk-0123456789", stream=False, known=known
         )
@@ -116,7 +117,7 @@ class Seer:
     def notes(self) -> list[str]:
         record = self.journal.fold.record()
         assert record is not None
-        return [step.message for step in record.steps if step.kind == "note" and step.name == "not_sent"]
+        return [step.message for step in record.steps if isinstance(step, NoteStep) and step.name == "not_sent"]
 
 
 def last_of_chat(body: Any) -> Any:
@@ -156,7 +157,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("form", SHOWN)
-async def test_a_picture_arrives_in_the_form_of_its_provider(tmp_path: Path, form: str) -> None:
+async def test_a_picture_arrives_in_the_form_of_its_provider(tmp_path: Path, form: Form) -> None:
     seer = Seer(tmp_path, form)
     where, expected = SHOWN[form]
     body = await seer.run()
@@ -179,7 +180,7 @@ async def test_gemini_takes_it_within_the_response_since_generation_3(tmp_path: 
 
 
 @pytest.mark.parametrize("form", SHOWN)
-async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: str) -> None:
+async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: Form) -> None:
     first = Seer(tmp_path, form)
     asked = await first.run()
     entries = [Entry.model_validate_json(entry.model_dump_json()) for entry in first.journal.entries]
@@ -191,7 +192,7 @@ async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: s
 
 
 @pytest.mark.parametrize("form", SHOWN)
-async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path: Path, form: str) -> None:
+async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path: Path, form: Form) -> None:
     seer = Seer(tmp_path, form, known=KnownModel())
     body = json.dumps(await seer.run())
     assert DATA not in body and "The picture is not shown: x/m takes no pictures" in body

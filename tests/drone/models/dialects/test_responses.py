@@ -7,8 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.messages import (
+    AssistantMessage,
+    Encodable,
+    Message,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
 from drone.agent.ports.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
 from drone.models.prices import TokenPrices, known_model
@@ -58,10 +67,17 @@ def kept(reply: Reply, **more: Any) -> AssistantMessage:
 
     def blocks() -> Any:
         for number, block in enumerate(reply.blocks):
-            if isinstance(block, WantedCall):
-                told = {"call_id": f"ours-{number}", "name": block.name, "arguments": block.arguments}
-                block = ToolCallBlock(**told, provider_id=block.provider_id, extra=block.extra)
-            yield type(block).model_validate_json(block.model_dump_json())
+            if not isinstance(block, WantedCall):
+                stored: BaseModel = block
+            else:
+                stored = ToolCallBlock(
+                    call_id=f"ours-{number}",
+                    name=block.name,
+                    arguments=block.arguments,
+                    provider_id=block.provider_id,
+                    extra=block.extra,
+                )
+            yield type(stored).model_validate_json(stored.model_dump_json())
 
     return AssistantMessage(tuple(blocks()), **{"model": reply.model, **more})
 
@@ -161,9 +177,10 @@ async def test_every_message_and_tool_is_encoded_once(bench: Any) -> None:
     tool = replace(READ, encoded={})
     conversation = (UserMessage("Hi"), reply, UserMessage("So?"))
     await sent(bench, *conversation, tools=[tool])
-    known = [{**one.encoded} for one in (*conversation, tool)]
+    encoded: list[Encodable | ToolSpec] = [*conversation, tool]
+    known = [{**one.encoded} for one in encoded]
     await sent(bench, *conversation, UserMessage("And?"), tools=[tool])
-    for one, before in zip((*conversation, tool), known, strict=True):
+    for one, before in zip(encoded, known, strict=True):
         assert len(before) == 1
         assert [id(value) for value in one.encoded.values()] == [id(value) for value in before.values()]
 

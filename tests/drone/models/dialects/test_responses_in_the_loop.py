@@ -18,9 +18,11 @@ from drone.models.dialects.responses import responses_model
 from drone.models.remote import ModelEndpoint
 from drone.models.retry import Fallback
 from drone.tools.frame.tool import FunctionTools, tool
-from mcc.contracts.agents import AgentDefinition, Rule
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
 from tests.drone.models.dialects import responding as wire
 from tests.drone.models.loopback import Loopback
@@ -211,5 +213,5 @@ async def test_a_reply_cut_at_its_cap_is_gone_on_with() -> None:
 
 async def test_the_record_names_the_requests_as_the_provider_does() -> None:
     _, drone = await whole()
-    asked = [entry.data.request_id for entry in drone.journal.entries if entry.kind == "model.replied"]
+    asked = [entry.data.request_id for entry in drone.journal.entries if isinstance(entry.data, ModelReplied)]
     assert asked == ["req_1", "req_2", "req_3"]
