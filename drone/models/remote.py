@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -94,9 +95,8 @@ class ModelEndpoint:
     """Empty for none, None = that of the wire."""
     price: TokenPrices | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
-    """Fields added last to every request, replacing those of the same name."""
+    """Added last to every request, like `extra_headers`, replacing what has the same name."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Likewise."""
     cache_ttl: Literal["5m", "1h"] = "5m"
     """How long prompts stay cached at a provider that offers a choice."""
     timeouts: Timeouts = Timeouts()
@@ -113,9 +113,8 @@ class ModelEndpoint:
         """The ask, completed with this model's own settings where it leaves them open."""
         thinking = self.thinking if ask.thinking == "inherit" else ask.thinking
         temperature = self.temperature if ask.temperature is None else ask.temperature
-        if (thinking, temperature) == (ask.thinking, ask.temperature):
-            return ask
-        return replace(ask, thinking=thinking, temperature=temperature)
+        same = (thinking, temperature) == (ask.thinking, ask.temperature)
+        return ask if same else replace(ask, thinking=thinking, temperature=temperature)
 
 
 class Watchdog:
@@ -383,10 +382,9 @@ class Remote:
             return
 
     async def _refusal(self, answer: Answer) -> ModelError:
-        try:
+        body = b""
+        with suppress(ModelError):
             body = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
-        except ModelError:
-            body = b""
         at, key, key_name = self._wall(), self._key.get_secret_value(), self._endpoint.key_name
         return refused(self._target.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mcc.cli.command import FAILED, USAGE, fail, say
+from mcc.cli.command import FAILED, USAGE, AsJson, fail, print_json, say
 from mcc.configuration.file import NAME, NAMED_BY
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.providers import NAMES, PROVIDERS, Provider
@@ -55,6 +55,7 @@ def init(
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a server of your own.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is found.")] = False,
+    as_json: AsJson = False,
     check: Annotated[bool, typer.Option(help="Try the model in one small call before anything is written.")] = True,
 ) -> None:
     """Choose a model, try it, and write your own mcc.toml. An existing one is left alone.
@@ -72,7 +73,10 @@ def init(
         fail("Nothing was written. Mend what it says and try again, or add --no-check.", FAILED)
     _write(file, chosen.toml)
     say(f"Written: {file}. It counts from the next start: mcc down; mcc up --detach")
-    print(chosen.toml, end="")
+    if as_json:
+        print_json({"path": str(file), "model": asdict(chosen) | {"provider": chosen.provider.name}}, indented=True)
+    else:
+        print(chosen.toml, end="")
 
 
 def _place(environ: Mapping[str, str]) -> Path:

@@ -161,11 +161,26 @@ def watch(
 
 
 @reading_command(app)
-def record(query: Query, order_id: OrderId) -> None:
+def record(
+    query: Query,
+    order_id: Annotated[str | None, typer.Argument(help="The order, as for show; left out with --all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Of all orders that have ended, a line each: --jsonl.")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="One line of JSON per order, its times beside it.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --all: only of those that ended since: 1h, 2d, ISO 8601.")
+    ] = None,
+) -> None:
     """The chat record: who was asked what, what it did, what it answered. Always JSON, on a terminal indented.
 
     Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
     """
+    if (order_id is None) is not every or jsonl is not every or (since is not None and not every):
+        fail("Name an order, or say --all --jsonl, with --since if you like.", USAGE)
+    if order_id is None:
+        from mcc.cli.order_request import time_in
+        from mcc.cli.records import print_records
+
+        return print_records(query.reader, time_in(since, option="--since", ago=True))
     print_json(query.reader.orders.record(order_id), indented=sys.stdout.isatty() and not query.as_json)
 
 

@@ -14,7 +14,7 @@ from mcc.contracts.waits import WaitsFor
 from mcc.store.rows.values import Parking, WorkspaceHold
 from tests.conformance.store.scene import Held, Scene, started
 
-WRITER = WorkspaceHold("key", exclusive=True)
+WRITER = WorkspaceHold("key")
 RETRIED = ModelRetried(round=1, attempt=3, model="a/b", error="refused at 127.0.0.1:18399", wait_seconds=8.0)
 
 
@@ -74,17 +74,18 @@ def test_a_turn_waits_for_the_one_before_it_whatever_drones_there_are(scene: Sce
 
 
 def test_an_order_whose_workspace_another_one_writes_to_waits_for_that_one(scene: Scene) -> None:
-    waiting = claimed(scene, scene.place().id, WRITER)
-    scene.store.claims.hand_back([(waiting.order_id, waiting.epoch)], drone="drone-1", message="going home")
-    first_in_line = waits(scene, waiting.order_id)
-    assert first_in_line is not None and first_in_line.kind == "slot"
-    holder = claimed(scene, scene.place().id, WRITER)
+    holder, waiting = (claimed(scene, scene.place().id, WRITER) for _ in range(2))
+    for held in (holder, waiting):
+        scene.store.workspaces.acquire(held.order_id, held.epoch, WRITER)
+    assert waits(scene, holder.order_id) is None
     told = waits(scene, waiting.order_id)
-    assert told is not None and (told.kind, told.order_id, told.position) == ("workspace", holder.order_id, 1)
+    assert told is not None and (told.kind, told.order_id) == ("workspace", holder.order_id)
     assert told.message == f"waits for the workspace of order {holder.order_id[-12:]}"
-    holder.finish()
-    again = waits(scene, waiting.order_id)
-    assert again is not None and (again.kind, again.position) == ("slot", 1)
+    parking = Parking(waiting.order_id, waiting.epoch, waiting.last_seq, 0, WaitingReason.WORKSPACE, "it writes there", in_line=True)
+    scene.store.claims.park(parking)
+    told = waits(scene, waiting.order_id)
+    assert told is not None and (told.kind, told.order_id) == ("workspace", holder.order_id)
+    assert told.message == "it writes there"
 
 
 def test_a_running_order_waits_while_its_model_is_asked_again_later(scene: Scene) -> None:

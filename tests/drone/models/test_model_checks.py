@@ -1,6 +1,7 @@
 """Model checks: one call, and what it shows about key, context size, tools, streaming, thinking, caching and cost."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,10 +33,10 @@ def config(**more: Any) -> ModelConfig:
 
 def models(provider: Any, *, key: str = SECRET, **table: ModelConfig) -> Models:
     keys = {"FAST": SecretStr(key)} if key else {}
-    return Models(SettingsWithKeys(models=table, keys=keys), wire=Loopback(provider))
+    return Models(SettingsWithKeys(data_dir=Path(), models=table, keys=keys), wire=Loopback(provider))
 
 
-def called(bench: Any, **usage: Any) -> httpx.Response:
+def called(bench: Any, **usage: Any) -> Any:
     function = {"name": "report_ready", "arguments": '{"ready": true}'}
     told = {"prompt_tokens": 120, "completion_tokens": 20, **usage}
     return bench.streamed(
@@ -88,8 +89,7 @@ async def test_a_reply_cut_at_its_cap_says_nothing_about_tools(bench: Any) -> No
 async def test_a_refused_key_is_used_once_and_never_shown(bench: Any) -> None:
     words = {"error": {"message": f"Incorrect API key provided: {SECRET}", "type": "authentication_error"}}
     provider = bench.Provider(httpx.Response(401, json=words))
-    table = {"fast": config(fallback=("offline",))}
-    row = await check(models(provider, **table), "fast")
+    row = await check(models(provider, fast=config(fallback=("offline",))), "fast")
     assert row.key == "refused" and "Check the key in FAST" in (row.problem or "")
     assert SECRET not in row.model_dump_json()
     assert len(provider.requests) == 1

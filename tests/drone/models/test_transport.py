@@ -396,7 +396,8 @@ def test_a_connection_with_half_a_request_in_it_is_not_used_again(
             peer, loop = Peer(), asyncio.get_running_loop()
             peer.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             guest = await peer.answered(own, SHORT)
-            [[(protocol, _)]] = own._session._connector._conns.values()
+            connector: Any = own._session and own._session.connector
+            [[(protocol, _)]] = connector._conns.values()
             protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             posting = asyncio.ensure_future(own.post(peer.target, body_of(lambda: iter((b"x" * 60_000,)))))
             assert (await loop.sock_recv(guest, 4)) == b"POST"

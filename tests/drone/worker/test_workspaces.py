@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.places.paths import Roots, Workspace
 from drone.sandbox.places.private import Private
@@ -178,7 +179,7 @@ async def test_an_order_that_writes_holds_its_workspace_until_its_claim_ends(pla
 
 
 async def began(bench: Bench, *orders: WorkOrder) -> list["asyncio.Task[object]"]:
-    working = [asyncio.create_task(bench.runner.work(order.id)) for order in orders]
+    working: list[asyncio.Task[object]] = [asyncio.create_task(bench.runner.work(order.id)) for order in orders]
     while any("agent.started" not in bench.kinds(order.id) for order in orders):
         await asyncio.to_thread(os.sched_yield)
     return working
@@ -339,7 +340,7 @@ class Stale(Threads):
 
 
 @dataclass
-class Stranded:
+class Stranded(Crew):
     """A crew that looks at workspaces through these threads."""
 
     pools: Pools
@@ -459,7 +460,7 @@ class NoMemory(Threads):
 
 
 @dataclass
-class Exhausted:
+class Exhausted(Crew):
     """A crew with those threads."""
 
     pools: Pools = field(default_factory=lambda: Pools(looks=NoMemory(per_order=1, in_all=1)))

@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import pytest
 
@@ -10,7 +11,8 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.dispatch.broker import DispatchUnavailable
-from mcc.dispatch.publisher import Message
+from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import Message, Publisher
 from mcc.dispatch.sweep import LOST, SweepLoop
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.rows.values import Swept
@@ -30,7 +32,14 @@ class Scene:
         self.redis = True
         self.rounded = threading.Semaphore(0)
         self.orders_taken_over = 0
-        self.loop = SweepLoop(self.store, self, self, sweeper="mcc", sweep_seconds=0.001, clock=self.clock.uptime)
+        self.loop = SweepLoop(
+            self.store,
+            cast(Nudger, self),
+            cast(Publisher, self),
+            sweeper="mcc",
+            sweep_seconds=0.001,
+            clock=self.clock.uptime,
+        )
 
     def taken_over(self, orders: int) -> None:
         self.orders_taken_over += orders
@@ -95,7 +104,7 @@ def test_a_beat_that_failed_begins_the_three_seconds_anew() -> None:
     scene.beats(3)
     beat = scene.store.sweeper.beat
 
-    def failing(_: str) -> None:
+    def failing(sweeper: str) -> None:
         raise StoreUnavailable("locked")
 
     scene.store.sweeper.beat = failing  # type: ignore[method-assign]

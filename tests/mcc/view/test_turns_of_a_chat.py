@@ -65,7 +65,7 @@ SAID = ["One ⟦U+001B⟧[2Jline.", "And two."]
 @pytest.mark.parametrize("late", [False, True])
 def test_the_masters_text_stands_once_however_its_pieces_come(pieces: list[Delta], late: bool) -> None:
     *before, started_model, reply = entries(ASKED, (MASTER, replied()))
-    middle = [*pieces, started_model] if late else [started_model, *pieces]
+    middle: list[Entry | Delta] = [*pieces, started_model] if late else [started_model, *pieces]
     assert shown(*before, *middle, reply, *pieces) == SAID
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
 from drone.models.offline.report import HONEST
 from tests.drone.models.offline.playing import ALL, READING, Failure, Game, delegating, play, spec
 
@@ -79,7 +79,7 @@ async def test_a_form_gets_the_findings_of_the_children_the_worst_first() -> Non
 
 
 async def test_a_follow_up_in_a_session_is_answered_and_not_surveyed_again() -> None:
-    before = [UserMessage("Explain this repository"), AssistantMessage.of("It is small.")]
+    before: list[Message] = [UserMessage("Explain this repository"), AssistantMessage.of("It is small.")]
     for follow_up, sought in (("How are its tests run?", "pytest"), ("And where is `Wibbet` defined?", "Wibbet")):
         game = await play([*before, UserMessage(follow_up)], lambda name, _: "", ALL)
         assert not game.called("subagents_run") and sought in str(game.called("search_text"))
