@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mcc.loading import gc_paused
 
 if TYPE_CHECKING:
+    from drone.agent.gates.gate import Evidence as Evidence
     from drone.agent.gates.gate import StateGate as StateGate
     from drone.agent.gates.report_gate import ReportGate as ReportGate
     from drone.agent.ports.journal import MemoryJournal as MemoryJournal
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from drone.crew import Crew as Crew
     from drone.in_process import InProcessRunner as InProcessRunner
     from drone.library import Agent as Agent
+    from drone.library import Tool as Tool
     from drone.library import load_agent as load_agent
     from drone.models.cache import CachedModel as CachedModel
     from drone.models.guards import RedactedModel as RedactedModel
@@ -51,6 +53,7 @@ _HOMES = {
     "Crew": "drone.crew",
     "DelegationTools": "drone.agent.subagents.runner",
     "DepthExceeded": "drone.agent.subagents.children",
+    "Evidence": "drone.agent.gates.gate",
     "Fork": "drone.agent.subagents.runner",
     "ForkResult": "drone.agent.subagents.runner",
     "FunctionTools": "drone.tools.frame.tool",
@@ -72,6 +75,7 @@ _HOMES = {
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",
     "SubagentRunner": "drone.agent.subagents.runner",
+    "Tool": "drone.library",
     "Tree": "drone.agent.state.tree",
     "load_agent": "drone.library",
     "StateGate": "drone.agent.gates.gate",

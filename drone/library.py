@@ -2,22 +2,26 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from drone.agent import agent
+from drone.agent.control.approver import Approver
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired
 from drone.agent.ports.model import Model
+from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.runner import DelegationTools, SubagentRunner, restraints
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
 from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Task, Turn
 from drone.definitions import shipped_prompts
-from drone.models.guards import ModelSource, NamedModels
+from drone.models.guards import ModelSource, NamedModels, UnknownModel
 from drone.tools.frame.tool import FunctionTools, Joined
 from drone.tools.frame.wrappers import Only, OnlyReading, Timed
+from mcc.configuration.providers import NAMES
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
@@ -26,7 +30,10 @@ from mcc.definitions.front_matter import FILE_BYTES, decoded
 from mcc.permission.layers import Layer
 from mcc.rules.report import TEXT_NAME
 
-Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
+if TYPE_CHECKING:
+    from drone.models.registry import Models
+
+Tool: TypeAlias = Callable[..., object] | ToolSet | SubAgent
 """A function (with `@drone.tool` or without), a tool set, or an agent."""
 
 
@@ -34,19 +41,21 @@ class Agent(agent.AgentRuntime):
     """An agent whose tools are a tool set, or any mixture of functions, tool sets and `SubAgent`s.
 
     Every field of the definition means what it means in an order: `tools` and `disallowed_tools` choose among the tools
-    given here, `verify` judges the result, and so on. `model`: the model, or models by name, of which the definition's
-    `model` chooses (`inherit`: the default). `gate` None: the gate that the definition's `result` and `rules` require.
-    The limits bound the time of each tool call. `subagent_runner`: runs the agents that `spawns` names.
+    given here, `verify` judges the result, and so on. `model`: the model, its name (an alias of mcc.toml,
+    `provider/model`, `provider:model` or `offline`), or models by name, of which the definition's `model` chooses
+    (`inherit`: the default). `gate` None: the gate that the definition's `result` and `rules` require. The limits bound
+    the time of each tool call. `subagent_runner`: runs the agents that `spawns` names.
 
-    Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two tools of the same name, and
-    ValueError, which names the field, for a definition that cannot be kept here.
+    Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two tools of the same name,
+    `UnknownModel` for the name of no model, and ValueError, which names the field, for a definition that cannot be kept
+    here.
     """
 
     def __init__(
         self,
         definition: AgentDefinition,
         *,
-        model: Model | ModelSource | Mapping[str, Model],
+        model: Model | str | ModelSource | Mapping[str, Model],
         tools: ToolSet | Iterable[Tool] | None = None,
         limits: Limits | None = None,
         gate: Gate | None = None,
@@ -60,7 +69,8 @@ class Agent(agent.AgentRuntime):
                 agent_tools, DelegationTools(subagent_runner, dict.fromkeys(definition.spawns, ""), limits=limits)
             )
         chosen, notes = _chosen(definition, agent_tools)
-        named = _model(definition, model)
+        self._opened, self._runs = _opened(model), 0
+        named = _model(definition, model, self._opened)
         super().__init__(
             definition,
             model=named,
@@ -77,10 +87,27 @@ class Agent(agent.AgentRuntime):
             ),
         )
 
+    async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
+        self._runs += 1
+        try:
+            return await super().run(task, turn, approver=approver)
+        finally:
+            self._runs -= 1
+            if not self._runs:
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of a model that was given by name. `run` does so at its end; needed only for an agent
+        that ran as a `SubAgent`. A later run opens new ones."""
+        if self._opened is not None:
+            await self._opened.aclose()
+
 
 def _refuse_what_needs_an_order(definition: AgentDefinition, runner: SubagentRunner | None, gate: Gate | None) -> None:
     """Raises ValueError for fields that mean something in an order and nothing here."""
     name = definition.name
+    if not definition.prompt.strip():
+        raise ValueError(f"{name} has no prompt: write what the agent is to do.")
     if definition.spawns and runner is None:
         raise ValueError(f"{name} spawns {', '.join(definition.spawns)}, and nobody runs them: give a subagent_runner.")
     if runner is not None and not definition.spawns:
@@ -114,20 +141,54 @@ def _chosen(definition: AgentDefinition, given: ToolSet) -> tuple[ToolSet, tuple
     return Only(usable, provided.names), provided.steps(provided.names)
 
 
-def _model(definition: AgentDefinition, models: Model | ModelSource | Mapping[str, Model]) -> Model:
+def _opened(model: object) -> "Models | None":
+    """The configured models when `model` is a name; None when it is no name."""
+    if not isinstance(model, str):
+        return None
+    from drone.models.registry import Models  # with the settings: an agent with a model of its own needs neither
+    from drone.settings import Settings
+
+    return Models(Settings())
+
+
+def _named(definition: AgentDefinition, name: str, models: "Models") -> Model:
+    """The configured model `name`. Raises `UnknownModel`, and ValueError when the definition names another."""
+    try:
+        model = models.get(name)
+    except UnknownModel:
+        # Only here: a definition of a workspace may name no provider's model, and is known to by the slash.
+        provider, colon, rest = name.partition(":")
+        if not (colon and rest and provider in NAMES):
+            raise
+        model = models.get(f"{provider}/{rest}")
+    return _kept(definition, model, name)
+
+
+def _kept(definition: AgentDefinition, model: Model, *names: str) -> Model:
+    """The model given, if the definition agrees. Raises ValueError when it names another."""
+    if definition.model in (INHERIT, model.name, *names):
+        return model
+    raise ValueError(
+        f"{definition.name} names the model {definition.model}, and is given {model.name}: give models by name "
+        "(drone.Models, or a mapping), or let the definition inherit."
+    )
+
+
+def _model(
+    definition: AgentDefinition, models: Model | str | ModelSource | Mapping[str, Model], opened: "Models | None"
+) -> Model:
     """The model that the definition names. Raises ValueError, TypeError, `UnknownModel`."""
+    if isinstance(models, str):
+        assert opened is not None
+        return _named(definition, models, opened)
     if isinstance(models, Mapping):
         models = NamedModels(models)
     if hasattr(models, "ask"):
-        model = cast(Model, models)
-        if definition.model in (INHERIT, model.name):
-            return model
-        raise ValueError(
-            f"{definition.name} names the model {definition.model}, and is given {model.name}: give models by name "
-            "(drone.Models, or a mapping), or let the definition inherit."
-        )
+        return _kept(definition, cast(Model, models))
     if not hasattr(models, "get"):
-        raise TypeError(f"model= is a model, or models by name (drone.Models, or a mapping); {models!r} is neither")
+        raise TypeError(
+            f"model= is a model, its name, or models by name (drone.Models, or a mapping); {models!r} is none of them"
+        )
     return models.default if definition.model == INHERIT else models.get(definition.model)
 
 

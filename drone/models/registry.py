@@ -87,7 +87,7 @@ class Models:
         return tuple(self._capability(name).model_copy(update={"default": name == default}) for name in names)
 
     async def aclose(self) -> None:
-        """Close the connections; models handed out before must not be used afterwards."""
+        """Close the connections. A model handed out before opens new ones if it is asked again."""
         self._made.clear()
         if self._wire is not None:
             await self._wire.aclose()

@@ -229,7 +229,7 @@ async def test_what_only_orders_and_runners_can_keep_is_refused_by_name(case: st
     ],
 )
 def test_an_agent_that_cannot_be_what_its_definition_says_is_not_made(fields: dict[str, Any], words: str) -> None:
-    definition = AgentDefinition(**{"name": "worker", **fields})
+    definition = AgentDefinition(**{"name": "worker", "prompt": "Work.", **fields})
     with pytest.raises(ValueError, match=words):
         drone.Agent(definition, model=plays("Never."), tools=FunctionTools(tools(Run(plays(), plays()))))
 
