@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -64,7 +65,7 @@ class Completions(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
     """A model server on this machine, at which mcc.toml has vllm and the alias `fast`."""
     with HTTPServer(("127.0.0.1", 0), Completions) as serving:
         Thread(target=serving.serve_forever, daemon=True).start()

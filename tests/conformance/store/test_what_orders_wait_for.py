@@ -81,7 +81,9 @@ def test_an_order_whose_workspace_another_one_writes_to_waits_for_that_one(scene
     told = waits(scene, waiting.order_id)
     assert told is not None and (told.kind, told.order_id) == ("workspace", holder.order_id)
     assert told.message == f"waits for the workspace of order {holder.order_id[-12:]}"
-    parking = Parking(waiting.order_id, waiting.epoch, waiting.last_seq, 0, WaitingReason.WORKSPACE, "it writes there", in_line=True)
+    parking = Parking(
+        waiting.order_id, waiting.epoch, waiting.last_seq, 0, WaitingReason.WORKSPACE, "it writes there", in_line=True
+    )
     scene.store.claims.park(parking)
     told = waits(scene, waiting.order_id)
     assert told is not None and (told.kind, told.order_id) == ("workspace", holder.order_id)

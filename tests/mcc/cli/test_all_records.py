@@ -50,6 +50,7 @@ def test_records_of_all_orders_that_ended_are_told_packed_ones_too(tmp_path: Pat
 
 def test_one_order_or_all_of_them(tmp_path: Path) -> None:
     upgrade(f"sqlite:///{tmp_path / 'mcc.db'}")
+    environment = {"MCC_DATA_DIR": str(tmp_path), "MCC_PORT": "1"}
     for options in ((), ("--all",), ("--jsonl", "x"), ("--since", "1h", "x"), ("--all", "--jsonl", "x")):
-        done = CliRunner().invoke(app, ["orders", "record", *options], env={"MCC_DATA_DIR": str(tmp_path), "MCC_PORT": "1"})
+        done = CliRunner().invoke(app, ["orders", "record", *options], env=environment)
         assert done.exit_code == 2, options
