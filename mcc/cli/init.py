@@ -48,7 +48,7 @@ class ChosenModel:
 
 
 def init(
-    provider: Annotated[str | None, typer.Option(help="Whose model: anthropic, openai, gemini, ollama …")] = None,
+    provider: Annotated[str | None, typer.Option(help="Whose model: its name, as mcc init lists them.")] = None,
     model: Annotated[str | None, typer.Option(help="The name that the provider knows.")] = None,
     key_env: Annotated[
         str | None, typer.Option(metavar="VARIABLE", help="The variable that holds its key; '' where it wants none.")
@@ -62,7 +62,7 @@ def init(
 
     A key is never written: it stays in an environment variable, whose name the file has.
 
-    Example: mcc init --provider anthropic --key-env ANTHROPIC_API_KEY --yes
+    Example: mcc init --model gpt-large --key-env MY_KEY
     """
     file = _place(os.environ)
     asks = not yes and sys.stdin.isatty()
@@ -103,7 +103,7 @@ def _chosen(
         key_env = typer.prompt("Variable with its key ('' for none)", default=found) if asks else found
     if key_env and not (key_env.isidentifier() and key_env.isascii()):
         # Not repeated in the message: it may be the key itself.
-        fail("--key-env is the name of an environment variable, such as OPENAI_API_KEY, not the key.", USAGE)
+        fail("--key-env is the name of an environment variable, not the key itself.", USAGE)
     if key_env and not os.environ.get(key_env):
         fail(f"{key_env} is not set: export it first (export {key_env}=…), then call mcc init again.", USAGE)
     if model is None:

@@ -108,9 +108,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "workspaces are free for all",
         (
             Patch(
-                f"{STORE}/rows/order_rows.py",
-                '{**wanted, "keys": hold.in_its_way}).first() is not None:',
-                '{**wanted, "keys": hold.in_its_way}).first() is ...:',
+                f"{STORE}/rows/workspace_rows.py",
+                "row = connection.execute(_IN_THE_WAY, wanted).first()",
+                "row = None",
             ),
         ),
         (SIMULATION, CONFORMANCE),

@@ -97,7 +97,7 @@ def test_an_odd_neighbour_changes_no_digest() -> None:
 def test_a_list_without_tools_is_empty_and_something_else_is_told() -> None:
     for page in ({}, {"tools": None}):
         assert readable.readable("tools/list", page)["tools"] == []
-    with pytest.raises(ValueError, match="is none"):
+    with pytest.raises(ValueError, match="is no list"):
         readable.readable("tools/list", {"tools": "no"})
 
 

@@ -67,6 +67,9 @@ class Silent:
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """No monitor listens."""
 
+    def taken_over(self, orders: int) -> None:
+        """Nobody counts."""
+
     def publish(self, messages: Iterable[Message]) -> bool:
         return True
 

@@ -1,5 +1,6 @@
 """`mcc init`: writes one model that has answered, never a key, and never over a file."""
 
+import contextlib
 import os
 import pty
 import stat
@@ -105,22 +106,23 @@ def test_a_provider_whose_key_is_set_is_found(tmp_path: Path) -> None:
 
 def test_at_a_terminal_it_asks_for_what_the_options_leave_out(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    with provider() as url:
-        asking = subprocess.Popen(
-            [*MCC, "--base-url", url, "--model", "m"],
-            env=environment(tmp_path, OPENAI_API_KEY=KEY),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        os.write(ours, b"\n\n")  # the provider and the variable that it offers
-        shown = b""
-        try:
-            while piece := os.read(ours, 65_536):
-                shown += piece
-        except OSError:
-            os.close(ours)
-        assert asking.wait() == 0, shown
-    assert b"Provider [openai]" in shown and b"OPENAI_API_KEY" in shown
+    asking = subprocess.Popen(
+        [*MCC, "--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--no-check"],
+        env=environment(tmp_path, OPENAI_API_KEY=KEY),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    for question in (b"Provider [openai]", b"[OPENAI_API_KEY]"):
+        # What is typed before a question may be thrown away by the terminal.
+        while question not in shown and (piece := os.read(ours, 65_536)):
+            shown += piece
+        os.write(ours, b"\n")
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 65_536):
+            shown += piece
+    os.close(ours)
+    assert asking.wait() == 0, shown
     assert tomllib.loads(file_of(tmp_path).read_text())["models"]["main"]["api_key_env"] == "OPENAI_API_KEY"

@@ -284,7 +284,7 @@ def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Pat
     server, client = on_path(outside), shutil.which("redis-cli")
     if server is None or client is None:
         pytest.skip("redis-server and redis-cli are not on PATH")
-    subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s"], check=True, capture_output=True)
+    subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s", tmp_path / "config"], check=True, capture_output=True)
     path = tmp_path / "redis.sock"
     command = [
         str(server.path),
