@@ -269,7 +269,7 @@ def test_flower_tells_of_each_order_what_the_service_tells(up: Up) -> None:
     assert shown[done[0].id]["args"] == repr(("hello 0", "master", "offline", done[0].id))
     assert shown[done[0].id]["worker"] in ("drone-1@drone", "drone-2@drone")
     assert shown[failed.id]["exception"].startswith("model_error: ")
-    assert shown[waiting.id]["exception"].startswith("waiting (not_before): until ")
+    assert shown[waiting.id]["exception"].startswith("waiting (not_before): not before ")
     assert shown[cancelled.id]["exception"] == "no longer wanted"
 
 
