@@ -20,7 +20,8 @@ def show_paged(lines: Iterable[tuple[str, str]]) -> None:
         return
     import click
 
-    click.echo_via_pager(rendered, color=True)
+    # Whether the pager shows colours is decided by click: to `less` it says so, which would else print the codes.
+    click.echo_via_pager(rendered)
 
 
 def _rendered(lines: Iterable[tuple[str, str]], width: int) -> Iterator[str]:

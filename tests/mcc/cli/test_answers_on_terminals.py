@@ -1,10 +1,14 @@
 """Answers as a terminal shows them."""
 
+import contextlib
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
+
+import pytest
 
 ANSWER = "Use `x = 1`:\n\n```python\nprint(1)\n```\n\n[bold]kept[/bold] \x1b[41m"
 
@@ -50,3 +54,27 @@ def test_nothing_of_an_answer_is_left_out_or_becomes_a_command() -> None:
         assert part in shown, part
     for part in ("https://e.test/defined", "<div>block</div>", "⟦U+001B⟧]0;title⟦U+0007⟧ ⟦U+202E⟧"):
         assert part in shown, part
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not on PATH")
+def test_what_is_longer_than_the_screen_is_paged_in_colours() -> None:
+    program = (
+        f"from mcc.view.paging import show_paged; show_paged([('bold', f'line {{n}} {'x' * 9}') for n in range(99)])"
+    )
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name not in ("LESS", "PAGER")}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, env={**environment, "TERM": "xterm"}
+    ) as shower:
+        os.close(theirs)
+        shown = b""
+        while b"line 9 " not in shown:
+            shown += os.read(ours, 65_536)
+        os.write(ours, b"q")
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 65_536):
+                shown += piece
+        os.close(ours)
+    assert shower.returncode == 0
+    assert b"\x1b[1mline 9 " in shown and b"ESC[" not in shown
+    assert b"line 98 " not in shown
