@@ -193,8 +193,9 @@ async def test_a_program_waits_until_its_drone_may_act(sandbox: Bubblewrap, tmp_
         asked += 1
         return boot_seconds() + (FOR_EVER if asked > 5 else -0.1)
 
-    sandbox.custody.guard(soon, margin_seconds=60.0)
-    ended = await sandbox.run(("echo", "done"), Workspace(tmp_path), Bounds(20.0))
+    # The reaper hears of more time a quarter of the margin later, and lets the program stand until then.
+    sandbox.custody.guard(soon, margin_seconds=8.0)
+    ended = await sandbox.run(("echo", "done"), Workspace(tmp_path), Bounds(60.0))
     assert ended.stdout.head == b"done\n" and asked > 5
     sandbox.custody.close()
 
