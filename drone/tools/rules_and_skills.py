@@ -47,7 +47,9 @@ from mcc.rules.patterns import Pattern
 SECONDS = 20.0
 """How long reading all agent files of one workspace may take."""
 
-_EACH_SECONDS = 1.0
+EACH_SECONDS = 1.0
+"""CPU time for one agent file in the separate process."""
+
 _PLAIN_CHARACTERS = 2_000
 """Front matter parsed in this process, over all files: up to 30 ms, if it holds no rule."""
 
@@ -119,9 +121,13 @@ class AgentReader:
     Raises `DefinitionError` for malformed files and for those that take too long. Not thread-safe; close it.
     """
 
-    def __init__(self, stop: Event | None = None, *, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, stop: Event | None = None, *, seconds: float = SECONDS, each_seconds: float = EACH_SECONDS
+    ) -> None:
+        """`seconds`: for all files; `each_seconds`: CPU time of one that is parsed in the separate process."""
         self._aside = SideProcess(agent_file_parser, stop)
         self._seconds = seconds
+        self._each_seconds = each_seconds
         self._until: float | None = None
         self._plain_characters = _PLAIN_CHARACTERS
 
@@ -143,7 +149,7 @@ class AgentReader:
         tools = {name: list(tools) for name, tools in groups.items()}
         question = {"name": file.name, "source": file.source, "text": text, "groups": tools}
         try:
-            answer = self._aside.ask(question, _EACH_SECONDS)
+            answer = self._aside.ask(question, self._each_seconds)
         except CutOff as error:
             raise DefinitionError(file.source, f"left out: {error}; make its front matter simpler") from error
         if "error" in answer:

@@ -19,7 +19,7 @@ from drone.tools.files.listing import find_files, list_files
 from drone.tools.files.search import search_tool
 from drone.tools.files.walk import Walk
 from drone.tools.frame.tool import ToolContext
-from drone.tools.rules_and_skills import AgentReader, SkillTools, agent_files
+from drone.tools.rules_and_skills import EACH_SECONDS, SECONDS, AgentReader, SkillTools, agent_files
 from mcc.contracts.entry import Origin
 from mcc.definitions.front_matter import FILE_BYTES
 
@@ -127,7 +127,8 @@ def agents(tmp_path: Path, files: dict[str, str]) -> Definitions:
     for name, text in files.items():
         (directory / f"{name}.md").write_text(text)
     begun = time.process_time()
-    with closing(AgentReader(Event())) as read:
+    # A processor that others use as well needs more of its time for the same file.
+    with closing(AgentReader(Event(), seconds=20 * SECONDS, each_seconds=20 * EACH_SECONDS)) as read:
         found = Definitions.load().nearer(agent_files(Workspace(tmp_path)), read)
     assert time.process_time() - begun < OWN_SECONDS
     return found
