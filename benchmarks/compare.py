@@ -21,7 +21,6 @@ from benchmarks.probes import HOT, MILLISECONDS
 from benchmarks.workload import table
 
 HERE = Path(__file__).resolve().parents[1]
-PROBES = HERE / "benchmarks" / "probes.py"
 ROUNDS = 5
 CALLS = (200, 1_200)
 """Calls of a hot function in a first and in a second process: the difference leaves out the cost of starting."""
@@ -46,13 +45,19 @@ def checked_out(ref: str) -> Path:
     return directory
 
 
+def probes_of(directory: Path) -> Path:
+    """The checkout's own probes, which know the names that its modules have; ours where it has none."""
+    probes = Path("benchmarks") / "probes.py"
+    return directory / probes if (directory / probes).exists() else HERE / probes
+
+
 def run_probe(directory: Path, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Run a probe in the checkout at `directory`, under the command `prefix` if given. Raises `NotMeasured`."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     python = str(directory / ".venv" / "bin" / "python")
     process = subprocess.run(
-        [*prefix, python, str(PROBES), *arguments],
+        [*prefix, python, str(probes_of(directory)), *arguments],
         cwd=directory,
         env=environment,
         capture_output=True,
@@ -153,6 +158,8 @@ def main() -> int:
         print(f"{options.ref} could not be checked out or installed: {error.stderr or error}", file=sys.stderr)
         return 2
     print(f"Here: {HERE}\nThere: {options.ref} in {there}\nA ratio below 1 means that this checkout (here) uses less.")
+    if probes_of(there).read_bytes() != probes_of(HERE).read_bytes():
+        print("The two have different probes: look at their difference before you believe a ratio.")
     compare_cpu(there, options.rounds)
     if not options.no_counts:
         compare_instructions(there)
