@@ -29,23 +29,31 @@ class PatternError(ValueError):
 
 
 class Pattern:
-    """A compiled expression. `\\w` and `\\s` cover all scripts, `\\d` and `\\b` only ASCII.
+    """An expression, compiled at its first use. `\\w` and `\\s` cover all scripts, `\\d` and `\\b` only ASCII.
 
-    A lone surrogate, which UTF-8 cannot encode, is treated as a question mark.
+    Each method raises `PatternError` if the expression is none. A lone surrogate, which UTF-8 cannot encode, is treated
+    as a question mark.
     """
 
-    __slots__ = ("_compiled", "source")
+    __slots__ = ("_compiled", "_written", "source")
 
     def __init__(self, source: str, *, ignore_case: bool = False, lines: bool = False, across: bool = False) -> None:
-        """`lines`: `^` and `$` match at every line; `across`: a dot matches line ends too. Raises `PatternError`."""
+        """`lines`: `^` and `$` match at every line; `across`: a dot matches line ends too."""
         flags = f"{'i' if ignore_case else ''}{'m' if lines else ''}{'s' if across else ''}"
+        self._written = source
         self.source = f"(?{flags}){_with_unicode_classes(source)}" if flags else _with_unicode_classes(source)
+
+    def __getattr__(self, name: str) -> Any:
+        # Called where a slot is empty. Most expressions of an import are never used, and large ones take milliseconds.
+        if name != "_compiled":
+            raise AttributeError(name)
         options = re2.Options()
         options.log_errors = False
         try:
             self._compiled: Any = re2.compile(self.source, options)
         except (re2.error, UnicodeEncodeError) as error:
-            raise PatternError(f"{source[:200]!r} is no regular expression that RE2 knows") from error
+            raise PatternError(f"{self._written[:200]!r} is no regular expression that RE2 knows") from error
+        return self._compiled
 
     def search(self, text: str, start: int = 0) -> PatternMatch | None:
         found: PatternMatch | None = self._compiled.search(_encodable(text), start)
