@@ -60,6 +60,7 @@ from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.documents.functions import Functions
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from drone.models.checks import Tell
 
 
+@hints_keywords
 class Crew:
     """Runs orders with the agents, models and tools of one drone, without broker or database; many orders at once."""
 

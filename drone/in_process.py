@@ -38,6 +38,7 @@ from mcc.contracts.fence import fenced
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.tool_groups import TOOL_GROUPS, group_of
 from mcc.definitions.scopes import UsableAgents, place_of
 
@@ -45,6 +46,7 @@ AT_ONCE = 4
 """Forks of one `run_parallel` that run concurrently by default."""
 
 
+@hints_keywords
 class InProcessRunner:
     """Runs agents in this process, each in a turn of its own within `limits`, any number at the same time.
 

@@ -25,6 +25,7 @@ from mcc.configuration.providers import NAMES
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
+from mcc.contracts.similar import hints_keywords
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import FILE_BYTES, decoded
 from mcc.permission.layers import Layer
@@ -37,6 +38,7 @@ Tool: TypeAlias = Callable[..., object] | ToolSet | SubAgent
 """A function (with `@drone.tool` or without), a tool set, or an agent."""
 
 
+@hints_keywords
 class Agent(agent.AgentRuntime):
     """An agent whose tools are a tool set, or any mixture of functions, tool sets and `SubAgent`s.
 
@@ -217,6 +219,7 @@ def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:
     return Joined(*map(_single, tools))
 
 
+@hints_keywords
 def load_agent(path: Path | str) -> AgentDefinition:
     """Read an agent file. Raises `DefinitionError` with file and line, OSError when it cannot be read."""
     with Path(path).open("rb") as file:

@@ -30,6 +30,7 @@ from drone.worktrees.places import WorktreeHome
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, WorkOrder
 from mcc.contracts.shape import now
+from mcc.contracts.similar import hints_keywords
 from mcc.redaction import Redactor
 
 
@@ -41,6 +42,7 @@ class Seen(NamedTuple):
     survey: WorkspaceSurvey | None
 
 
+@hints_keywords
 @dataclass(frozen=True, slots=True)
 class OrderContext:
     """What an order runs with. `router` passes controls on to its agents; with a router, its tree and people are used

@@ -30,9 +30,9 @@ from mcc.configuration.settings import PREFIX, SHARED_TABLES, BadSettings, Modul
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.order import ModelName, Temperature, Thinking
 from mcc.contracts.shape import Closed, Name
+from mcc.contracts.similar import close_matches, did_you_mean
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
-from mcc.rules.errors import close_matches, did_you_mean
 
 OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | SHARED_TABLES
 

@@ -10,10 +10,10 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
-from mcc.rules.errors import did_you_mean
 
 GROUP = "document_write"
 ANSWERED = 50

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from drone.agent.ports.model import Ask, Listener, Model, ModelWrapper, Reply
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.usage import Usage
 
 MOST_REPLIES = 1_000
@@ -20,6 +21,7 @@ CACHED = "cached:"
 """Prefix of `Reply.request_id` for a reply from the cache: no provider was asked and nothing was spent."""
 
 
+@hints_keywords
 class CachedModel(ModelWrapper):
     """Caches by model, system prompt, messages, tools and settings. Errors are never cached. The cache lives in this
     process only.

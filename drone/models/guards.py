@@ -18,10 +18,12 @@ from drone.agent.ports.model import (
 )
 from drone.agent.ports.report import describe_or_raise
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor, Stream
 
 
+@hints_keywords
 class RedactedModel(ModelWrapper):
     """Redacts replies before they are journaled, shown or sent back: the model never sees again what was redacted.
 

@@ -29,7 +29,7 @@ from drone.models.retry import RETRY_SECONDS, RETRY_SECONDS_WITH_FALLBACK, Fallb
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches, hints_keywords
 
 if TYPE_CHECKING:
     from drone.models.transport import ModelWire
@@ -47,6 +47,7 @@ class Unusable:
         raise ModelError(self.problem)
 
 
+@hints_keywords
 class Models:
     """The models of one drone. Each name gives one model, created on first use."""
 

@@ -47,9 +47,9 @@ from mcc.configuration.network import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.journal import AgentStep
+from mcc.contracts.similar import close_matches
 from mcc.definitions.front_matter import suggestion
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names, of_server
-from mcc.rules.errors import close_matches
 from mcc.rules.patterns import matches_glob
 
 _Tools = tuple[FunctionTool, ...]

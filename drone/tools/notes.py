@@ -12,7 +12,7 @@ from drone.tools.frame.notes_port import NoteRefused, NotesPort
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
 from mcc.contracts.shape import Text, now
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches
 
 NOTE_GROUPS = frozenset({"memory_read", "memory_write", "plans_read", "plans_write", "tasks_read", "tasks_write"})
 

@@ -22,6 +22,7 @@ from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import Text, to_json
+from mcc.contracts.similar import close_matches
 from mcc.definitions.front_matter import (
     FILE_BYTES,
     DefinitionError,
@@ -41,7 +42,6 @@ from mcc.definitions.scopes import (
     workspace_agent,
 )
 from mcc.definitions.yaml_text import parse
-from mcc.rules.errors import close_matches
 from mcc.rules.patterns import Pattern
 
 SECONDS = 20.0

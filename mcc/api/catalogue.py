@@ -8,9 +8,9 @@ from threading import Lock
 from typing import Literal, Protocol, TypeAlias
 
 from mcc.configuration.places import NotPrivate, refuse_others
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.blueprint import Blueprint, blueprint_files, shipped_blueprints
 from mcc.documents.reading import BlueprintError
-from mcc.rules.errors import did_you_mean
 
 Origin: TypeAlias = Literal["shipped", "operator", "kept"]
 

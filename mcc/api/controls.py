@@ -13,9 +13,9 @@ from mcc.contracts.answers import Listing
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt, SteerMode
 from mcc.contracts.drones import DroneStatus, Registration
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.similar import did_you_mean
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
-from mcc.rules.errors import did_you_mean
 from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
 

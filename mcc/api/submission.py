@@ -15,10 +15,11 @@ from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import close_matches, did_you_mean
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import ExpressionError, SchemaError, close_matches, did_you_mean
+from mcc.rules.errors import ExpressionError, SchemaError
 from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema

@@ -49,8 +49,8 @@ def logs(
 
     Example: mcc logs -f drone-1
     """
+    from mcc.contracts.similar import did_you_mean
     from mcc.local.log_lines import following, last_lines, logs_in
-    from mcc.rules.errors import did_you_mean
     from mcc.settings import load
 
     with plain_errors():

@@ -66,7 +66,7 @@ def _place(component: "Component", key: str) -> tuple[Section, str]:
 
 
 def _field(fields: "Mapping[str, FieldSpec]", name: str, section: str) -> "FieldSpec":
-    from mcc.rules.errors import did_you_mean
+    from mcc.contracts.similar import did_you_mean
 
     if name not in fields:
         known = did_you_mean(name, fields) or f"; there is: {', '.join(fields) or 'none'}"

@@ -16,7 +16,7 @@ from mcc.cli.command import FAILED, USAGE, AsJson, fail, print_json, say
 from mcc.configuration.file import NAME, NAMED_BY
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.providers import NAMES, PROVIDERS, Provider
-from mcc.rules.errors import did_you_mean
+from mcc.contracts.similar import did_you_mean
 
 ALIAS = "main"
 """The name of the model in the file."""

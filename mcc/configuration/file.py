@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from mcc.configuration.places import config_home
 from mcc.configuration.providers import SCRIPTED
 from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
-from mcc.rules.errors import did_you_mean
+from mcc.contracts.similar import did_you_mean
 
 Tables: TypeAlias = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ that choose a version or a style (`.tool-versions`, `.nvmrc`, `.editorconfig`), 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mcc.rules.errors import did_you_mean
+from mcc.contracts.similar import did_you_mean
 from mcc.rules.patterns import matches_glob
 
 AS_OF = "2026-11"

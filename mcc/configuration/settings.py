@@ -28,9 +28,9 @@ from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprint
 from mcc.configuration.running import Presence, find_family
 from mcc.configuration.service_links import mistaken_links, without_service_links
 from mcc.configuration.workspaces import WorkspaceSettings
+from mcc.contracts.similar import close_matches, did_you_mean
 from mcc.contracts.wire import KEY_PREFIX
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
-from mcc.rules.errors import close_matches, did_you_mean
 from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, Wra
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.shape import Closed, Text
+from mcc.contracts.similar import closest_name
 
 Word = Literal["allow", "ask", "deny"]
 """What a rule does with a call, the strictest last."""
@@ -59,8 +60,8 @@ def _first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        near = [name for name in PermissionRule.model_fields if name[:1] == str(first["loc"][-1])[:1].lower()]
-        hint = f"did you mean {near[0]!r}?" if near else "a rule has when, then and message"
+        near = closest_name(str(first["loc"][-1]), PermissionRule.model_fields)
+        hint = f"did you mean {near!r}?" if near else "a rule has when, then and message"
         return f"rule {place}: there is no such key; {hint}"
     if first["type"] == "model_type":
         return f'rule {place}: Input should be a rule, such as {{then = "ask"}}'

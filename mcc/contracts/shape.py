@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import pydantic_core
 from pydantic import (
@@ -17,11 +17,13 @@ from pydantic import (
     ConfigDict,
     PlainValidator,
     StringConstraints,
+    ValidationError,
     WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.ids import IDENTIFIER
+from mcc.contracts.unknown_keys import with_hints
 
 MAX_NESTING = 300
 """Most levels of lists and objects within one another in JSON that `to_json` writes."""
@@ -36,7 +38,7 @@ _set_fields, _set_extra, _set_private = (
 
 
 class Closed(BaseModel):
-    """A frozen model that refuses unknown keys."""
+    """A frozen model that refuses unknown keys; the error names the field that was probably meant."""
 
     model_config = ConfigDict(
         defer_build=True,
@@ -58,6 +60,30 @@ class Closed(BaseModel):
             sample = cls.__new__(cls)
             for name in cls.model_fields:
                 _set(sample, name, None)
+
+    def __init__(self, /, **fields: Any) -> None:
+        __tracebackhide__ = True
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise with_hints(error, type(self)) from None
+
+    # Without it, pydantic takes a model within another one apart in Python, in order to call its `__init__`.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as error:
+            raise with_hints(error, cls) from None
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            raise with_hints(error, cls) from None
 
 
 def _any_text(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mcc.rules.errors import closest_name
+from mcc.contracts.similar import closest_name
 
 Location: TypeAlias = tuple[str | int, ...]
 """The path to a part of a document: keys and indices from the outside in."""

@@ -11,8 +11,8 @@ from mcc.contracts.blueprints import SpecName
 from mcc.contracts.documents import RuleError
 from mcc.contracts.generation import NodePath
 from mcc.contracts.shape import Closed, JsonObject, Text
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.change import DispatchRefused
-from mcc.rules.errors import did_you_mean
 from mcc.rules.mistakes import mistakes
 
 MAX_VALUES = 250_000

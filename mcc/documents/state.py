@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.node import ROOT, Node
-from mcc.rules.errors import did_you_mean
 
 MAX_LEVELS = 100
 MAX_NODES = 100_000

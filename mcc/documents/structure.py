@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcc.contracts.ids import derived_id
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.change import DispatchRefused
 from mcc.documents.commands import CHILDREN
 from mcc.documents.component import CompiledField
@@ -15,7 +16,6 @@ from mcc.documents.references import reference_fields, referrers, referrers_to, 
 from mcc.documents.setting import with_values
 from mcc.documents.state import MAX_LEVELS, MAX_NODES, place_of
 from mcc.documents.work import ALL, GENERATORS, NODE, DispatchWork
-from mcc.rules.errors import did_you_mean
 
 _MAX_OBSTACLES = 5
 

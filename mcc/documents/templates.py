@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mcc.contracts.similar import closest_name
 from mcc.definitions.front_matter import suggestion
-from mcc.rules.errors import closest_name
 from mcc.rules.patterns import Pattern
 
 MAX_TEXT = 100_000

@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mcc.contracts.documents import By
+from mcc.contracts.similar import did_you_mean
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, DispatchRefused, Step
 from mcc.documents.commands import Judge, Judged
 from mcc.documents.component import CompiledComponent, CompiledField
 from mcc.documents.node import Accepted, FieldConflict, Node, Provenance, Role
 from mcc.documents.state import DocumentState, StateDraft, UnknownNode
-from mcc.rules.errors import did_you_mean
 
 ALL = "*"
 """As a touched field: all fields of the node, and its place in the tree."""

@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mcc.contracts.permission import Permission, PermissionRule, Word
+from mcc.contracts.similar import close_matches
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.permission.layers import condition, is_glob
-from mcc.rules.errors import ExpressionError, close_matches
+from mcc.rules.errors import ExpressionError
 
 SLIP = 0.85
 """Similarity (0 to 1) to a known name from which an unknown key counts as a misspelling."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import hints_keywords
 from mcc.redaction.secrets import SecretPattern, compiled, either, forms, sequence
 
 MARK = "[redacted]"
@@ -80,6 +81,7 @@ class _Matcher:
         return either(*(sequence(*form[:parts]) for form in self._forms))
 
 
+@hints_keywords
 class Redactor:
     """Replaces every secret by `MARK`. Safe for many threads, and deterministic for the same secrets.
 

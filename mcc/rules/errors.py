@@ -1,4 +1,4 @@
-"""Errors of rules and schemas, the step budget of an evaluation, and the search for similar names.
+"""Errors of rules and schemas, and the step budget of an evaluation.
 
 ValueError
 ├── ExpressionError  a CEL expression that cannot be used
@@ -8,42 +8,10 @@ Exception
 └── StepsExhausted   a round of checks has used up its steps
 """
 
-from collections.abc import Iterable, Mapping
-from difflib import SequenceMatcher
-from heapq import nlargest
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
-_CHARACTERS = 80
-"""Only this many characters of a name are compared."""
-_NAMES = 1_000
-"""Only this many names are considered."""
-_COMPARED = 20
-"""Only this many names, those that share most letters with the word, are compared in full."""
-
-
-def close_matches(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
-    """At most `n` of `names`, the most similar to `word` first, none less similar than `cutoff` (1.0: identical).
-
-    Like `difflib.get_close_matches`, whose time is not bounded.
-    """
-    matcher = SequenceMatcher(b=word[:_CHARACTERS], autojunk=False)
-    promising: list[tuple[float, str]] = []
-    for name in islice(names, _NAMES):
-        matcher.set_seq1(name[:_CHARACTERS])
-        if matcher.real_quick_ratio() >= cutoff and (upper_bound := matcher.quick_ratio()) >= cutoff:
-            promising.append((upper_bound, name))
-    ranked: list[tuple[float, str]] = []
-    for _, name in nlargest(_COMPARED, promising):
-        matcher.set_seq1(name[:_CHARACTERS])
-        if (ratio := matcher.ratio()) >= cutoff:
-            ranked.append((ratio, name))
-    return [name for _, name in nlargest(n, ranked)]
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """` (did you mean "…"?)` with the most similar of `names`; "" when none is similar."""
-    return f' (did you mean "{close[0]}"?)' if (close := close_matches(word, sorted(names))) else ""
+from mcc.contracts.similar import closest_name
 
 
 class ExpressionError(ValueError):
@@ -72,17 +40,6 @@ class SchemaError(ValueError):
         super().__init__(f"{place}: {sentence}" if place else sentence)
         self.sentence = sentence
         self.place = place
-
-
-def closest_name(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` most similar to `word`, ignoring case and `-` against `_`; None when none is similar."""
-    by_normal_form = {_normalized(name): name for name in sorted(known, reverse=True)}
-    found = close_matches(_normalized(word[:100]), by_normal_form)
-    return by_normal_form[found[0]] if found else None
-
-
-def _normalized(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 MAX_STEPS = 400_000

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mcc.contracts.similar import closest_name
 from mcc.rules import node as nodes
 from mcc.rules import operators
-from mcc.rules.errors import ExpressionError, Fault, Frame, StepsExhausted, closest_name
+from mcc.rules.errors import ExpressionError, Fault, Frame, StepsExhausted
 from mcc.rules.functions import FUNCTIONS, METHODS, Function, searcher
 from mcc.rules.kinds import (
     ANY,

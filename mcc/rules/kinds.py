@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mcc.rules.errors import Fault, closest_name
+from mcc.contracts.similar import closest_name
+from mcc.rules.errors import Fault
 from mcc.rules.times import Duration, Timestamp
 
 MAX_INT = 2**63 - 1

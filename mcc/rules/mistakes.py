@@ -2,28 +2,25 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
-
-from pydantic import BaseModel
+from typing import Any
 
 from mcc.contracts.generation import BLUEPRINT_REF
 from mcc.contracts.ids import IDENTIFIER
 from mcc.contracts.order import GIT_REF, HOST_ENTRY, LABEL, MODEL_NAME
 from mcc.contracts.permission import PERMISSION_KEY
 from mcc.contracts.shape import NAME
-from mcc.rules.errors import close_matches
+from mcc.contracts.unknown_keys import EXTRA, UNKNOWN, unknown_key
 
 OBJECT = "should be a JSON object, in braces"
 WHOLE = "Input should be a whole number, such as 5"
 NUMBER = "Input should be a number, such as 2.5"
-UNKNOWN = "Nothing of this name is known here"
 TIME = "Input should be a time with its zone, such as 2026-01-31T12:00:00Z"
 
 _MESSAGES: Mapping[str, str] = {
     "datetime_from_date_parsing": TIME,
     "datetime_parsing": TIME,
     "datetime_type": TIME,
-    "extra_forbidden": f"{UNKNOWN}; look at its spelling, or leave it out",
+    EXTRA: f"{UNKNOWN}; look at its spelling, or leave it out",
     "float_parsing": NUMBER,
     "float_type": f"{NUMBER}: no text, not true or false",
     "int_from_float": f"{WHOLE}: no fraction",
@@ -73,8 +70,8 @@ def mistakes(errors: Iterable[Mapping[str, Any]], model: object = None) -> list[
 
 def _mistake(error: Mapping[str, Any], model: object) -> Mistake:
     where = [str(part) for part in error["loc"] if part != "body"]
-    if error["type"] == "extra_forbidden" and (near := close_matches(where[-1], _field_names(model, where))):
-        return Mistake(".".join(where), f'{UNKNOWN} (did you mean "{near[0]}"?)')
+    if error["type"] == EXTRA and (hint := unknown_key(model, where)):
+        return Mistake(".".join(where), hint)
     if error["type"] == "json_invalid":
         return Mistake("", f"The body is not JSON from character {where[-1]} on; correct it there")
     if not where and error["type"] in ("missing", "model_attributes_type", "model_type"):
@@ -87,19 +84,3 @@ def _message(error: Mapping[str, Any]) -> str:
     message: str = _MESSAGES.get(error["type"]) or _PATTERNS.get(pattern, error["msg"])
     message = message.removeprefix("Value error, ").replace(" after validation", "")
     return message.replace("Tuple should", "List should").replace("String should", "Text should")
-
-
-def _field_names(model: object, where: Iterable[str]) -> list[str]:
-    """The names of the fields at the location `where` within a model."""
-    models = _models(model)
-    for step in where:
-        annotations = [one.model_fields[step].annotation for one in models if step in one.model_fields]
-        models = [found for annotation in annotations for found in _models(annotation)] or models
-    return [field.alias or name for one in models for name, field in one.model_fields.items()]
-
-
-def _models(annotation: object) -> list[type[BaseModel]]:
-    """The pydantic models in a type annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for one in get_args(annotation) for found in _models(one)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches
 from mcc.rules.patterns import Pattern
 
 READS = "@reads"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcc.rules.errors import SchemaError, closest_name
+from mcc.contracts.similar import closest_name
+from mcc.rules.errors import SchemaError
 
 REPORT_NAME = "report"
 TEXT_NAME = "text"

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcc.rules.errors import Fault, SchemaError, closest_name
+from mcc.contracts.similar import closest_name
+from mcc.rules.errors import Fault, SchemaError
 from mcc.rules.functions import searcher
 from mcc.rules.kinds import JsonCopy
 

@@ -20,6 +20,7 @@ from mcc.contracts.documents import RuleError
 from mcc.contracts.journal import GateChecked, Outcome
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.usage import Usage
 from mcc.rules.reading import json_in, read_as
 from mcc.rules.reads import Passage
@@ -313,6 +314,7 @@ DONE = "done"
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
+@hints_keywords
 class StateGate:
     """Gate with the tools `done` and `validate`: `check` examines the current state and returns a sentence per problem,
     none when all is good.

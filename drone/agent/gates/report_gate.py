@@ -14,6 +14,7 @@ from drone.agent.ports.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import hints_keywords
 from mcc.rules.errors import SchemaError
 from mcc.rules.reads import READS, Passage, Reads
 from mcc.rules.report import REPORT, REPORT_NAME, TEXT_NAME, resolved
@@ -45,6 +46,7 @@ class _Judged:
     warnings: tuple[str, ...] = ()
 
 
+@hints_keywords
 class ReportGate:
     """The gate of `submit_result`. May be shared by any number of runs."""
 

@@ -13,6 +13,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now, share_fields_set
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.wire import Delta, GenerationProgress
 from mcc.redaction import Redactor
 
@@ -128,6 +129,7 @@ LONG = 500_000
 """Texts of more characters than this are hashed in a thread."""
 
 
+@hints_keywords
 class MemoryJournal:
     """Keeps entries in memory, numbered from 1, and calls `watch` with each; `hear` gets (origin, kind, text) of
     streamed deltas, `see` the progress of a document generation.

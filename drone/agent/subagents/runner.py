@@ -18,10 +18,12 @@ from mcc.contracts.blocks import TextBlock
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.usage import Usage
 from mcc.permission.layers import Layer
 
 
+@hints_keywords
 @dataclass(frozen=True, slots=True)
 class ForkResult:
     """The outcome of a run. `error`: a sentence why it stopped early or never began, None for a run that ended well.
@@ -65,6 +67,7 @@ class SubagentRunner(Protocol):
         """
 
 
+@hints_keywords
 class Fork(NamedTuple):
     """The arguments of one `run_isolated`."""
 
@@ -106,6 +109,7 @@ def restraints(layers: Iterable[Layer], egress: Sequence[Sequence[str]]) -> str:
     return " and ".join(["permission"] * bool(keys - {GROUP, SUBAGENT, SUBAGENTS_RUN}) + ["egress"] * bool(egress))
 
 
+@hints_keywords
 class DelegationTools:
     """The tools `subagent` and `subagents_run` with agents that `runner` runs; `offered`: their names with the
     descriptions that models see.

@@ -30,6 +30,7 @@ from mcc.contracts.ids import derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
+from mcc.contracts.similar import hints_keywords
 from mcc.rules.patterns import Pattern
 from mcc.rules.schema import checked_schema
 
@@ -46,6 +47,7 @@ _INPUT: Mapping[str, object] = {
 }
 
 
+@hints_keywords
 @dataclass(frozen=True, slots=True)
 class SubAgent:
     """An agent with a name for journal and report, and a description; both default to the definition's.
@@ -92,6 +94,7 @@ class SubAgent:
             return await _below(self.agent, task, caller, turn)
 
 
+@hints_keywords
 class SubAgentTool:
     """A tool set with one tool that runs the agent below its caller, in the caller's tree and limits.
 
@@ -130,6 +133,7 @@ class SubAgentTool:
         return await report_output(finished.report, turn.artifacts)
 
 
+@hints_keywords
 class SubAgentSession:
     """A conversation with one agent: each `send` is a run with a record of its own that continues the last one.
 

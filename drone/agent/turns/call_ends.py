@@ -14,8 +14,8 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.shape import lean_copy, unchecked
+from mcc.contracts.similar import close_matches
 from mcc.definitions.rights import TOOL_GROUPS
-from mcc.rules.errors import close_matches
 from mcc.rules.reading import read_as
 
 _FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])

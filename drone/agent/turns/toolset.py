@@ -10,6 +10,7 @@ from drone.agent.turns.turn import Turn
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
+from mcc.contracts.similar import hints_keywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Output:
     found: tuple[str, ...] = ()
 
 
+@hints_keywords
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a call would do, for the person asked to approve it: a unified diff, or a text."""

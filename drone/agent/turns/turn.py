@@ -26,6 +26,7 @@ from mcc.contracts.control import Control, ControlKind, SteerMode, control_refus
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
+from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
 
@@ -293,6 +294,7 @@ async def wait_for_provider(turn: Turn, agent_control: AgentControl, refusal: As
         await agent_control.wait_for_provider(refusal.seconds)
 
 
+@hints_keywords
 class Steering:
     """Controls the agents of one turn. `record_id`: one agent with its descendants; None: the whole turn.
 

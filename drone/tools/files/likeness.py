@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches
 from mcc.rules.patterns import Pattern
 
 LINES = 20_000

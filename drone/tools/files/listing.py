@@ -11,7 +11,7 @@ from drone.tools.files.walk import Kind, Walk, WalkedEntry, folded, plural
 from drone.tools.frame.display_text import display_path
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches
 
 MAX_WHOLE_BYTES = 10_000_000
 """The largest file that is read without a range."""

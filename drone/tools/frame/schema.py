@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from mcc.rules.errors import close_matches
+from mcc.contracts.similar import close_matches
 from mcc.rules.patterns import Pattern
 
 _SECTIONS = Pattern(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")

@@ -24,8 +24,8 @@ from drone.tools.frame.schema import Arguments, BadArguments, ToolDeclarationErr
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.permission import Effects
+from mcc.contracts.similar import close_matches, hints_keywords
 from mcc.definitions.rights import TOOL_GROUPS, group_of
-from mcc.rules.errors import close_matches
 
 if TYPE_CHECKING:
     from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
@@ -111,6 +111,7 @@ def tool(
 ) -> Callable[[Function], Function]: ...
 
 
+@hints_keywords
 def tool(
     function: Function | None = None,
     /,
@@ -292,6 +293,7 @@ def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
     return Output(message, is_error=True, outcome=outcome, untrusted=False)
 
 
+@hints_keywords
 class FunctionTools:
     """A tool set of functions; the keyword arguments go into their `ToolContext`.
 

@@ -11,6 +11,7 @@ from drone.agent.ports.report import describe_tool_error_or_raise
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
+from mcc.contracts.similar import hints_keywords
 from mcc.redaction import Redactor
 
 T = TypeVar("T")
@@ -131,6 +132,7 @@ async def _value_or_error(action: Callable[[], Awaitable[T]]) -> T | BaseExcepti
         return error
 
 
+@hints_keywords
 class Redacted:
     """Removes known secrets from the tools' results, previews and exceptions."""
 
