@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from drone.agent import agent
+from drone.agent.gates.result_class import typed
 from drone.agent.gates.verifier import VERIFY
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
@@ -103,7 +104,7 @@ class InProcessRunner:
             return ForkResult(error=f"The agent could not be made: {describe_or_raise(error)}.")
         where = Task(task, root_record_id(journal.order_id), title_of(task), depth=depth + 1)
         async with jobs:
-            report = (await run_child(agent, where, turn)).report
+            report = typed((await run_child(agent, where, turn)).report, agent.gate)
         return ForkResult(
             text=report.text,
             usage=journal.fold.usage,

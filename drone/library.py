@@ -8,6 +8,7 @@ from drone.agent import agent
 from drone.agent.control.approver import Approver
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
+from drone.agent.gates.result_class import typed
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired
 from drone.agent.ports.model import Model
@@ -45,8 +46,9 @@ class Agent(agent.AgentRuntime):
     Every field of the definition means what it means in an order: `tools` and `disallowed_tools` choose among the tools
     given here, `verify` judges the result, and so on. `model`: the model, its name (an alias of mcc.toml,
     `provider/model`, `provider:model` or `offline`), or models by name, of which the definition's `model` chooses
-    (`inherit`: the default). `gate` None: the gate that the definition's `result` and `rules` require. The limits bound
-    the time of each tool call. `subagent_runner`: runs the agents that `spawns` names.
+    (`inherit`: the default). `gate` None: the gate that the definition's `result` and `rules` require; where `result`
+    is a pydantic class, that of the report is an object of it. The limits bound the time of each tool call.
+    `subagent_runner`: runs the agents that `spawns` names.
 
     Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two tools of the same name,
     `UnknownModel` for the name of no model, and ValueError, which names the field, for a definition that cannot be kept
@@ -92,7 +94,7 @@ class Agent(agent.AgentRuntime):
     async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
         self._runs += 1
         try:
-            return await super().run(task, turn, approver=approver)
+            return typed(await super().run(task, turn, approver=approver), self.gate)
         finally:
             self._runs -= 1
             if not self._runs:

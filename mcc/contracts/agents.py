@@ -1,8 +1,8 @@
 """The agent definition: the front matter and prompt of an agent file."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field, PlainSerializer
 
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Hosts, ModelName, OutputTokens, Rule, Temperature, Thinking, Verification
@@ -14,6 +14,14 @@ INHERIT = "inherit"
 
 
 Names = Annotated[tuple[str, ...], LIST_AS_TUPLE]
+
+
+def _as_json(result: object) -> Any:
+    return result.model_json_schema() if isinstance(result, type) and issubclass(result, BaseModel) else result
+
+
+ResultForm = Annotated[JsonAny, PlainSerializer(_as_json)]
+"""A JSON Schema, the name of a shipped one, or, in a program, a pydantic class, which is written as its schema."""
 
 
 class DefinitionOrigin(Closed):
@@ -28,7 +36,8 @@ class DefinitionOrigin(Closed):
 
 
 class AgentDefinition(Closed):
-    """One agent. `tools` None = the parent's, empty = none. `result` "text": a reply without tool calls ends the run.
+    """One agent. `tools` None = the parent's, empty = none. `result`: a JSON Schema, a pydantic class,
+    "report", or "text": a reply without tool calls ends the run.
 
     `passes_on`: tools and groups that the agent's subagents may have in addition to its own; the agent's own model does
     not see them.
@@ -48,7 +57,7 @@ class AgentDefinition(Closed):
     egress: Annotated[Hosts | None, LIST_AS_TUPLE] = None
     isolation: Literal["none", "worktree"] = "none"
     permission: Permission = Field(default_factory=dict)
-    result: JsonAny = None
+    result: ResultForm = None
     rules: Annotated[tuple[Rule, ...], LIST_AS_TUPLE, Field(max_length=50)] = ()
     verify: Verification | None = None
     guidelines: Names = ()

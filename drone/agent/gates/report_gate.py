@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, GateVerdict
+from drone.agent.gates.result_class import errors_of_class, is_result_class, read_as_class, schema_of_class
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report, describe_or_raise
@@ -29,17 +30,17 @@ LONGEST = 2_000
 _LEVELS = 20
 
 FunctionRule: TypeAlias = Callable[[Any, Evidence], object]
-"""Called with (result with unset properties as null, evidence); sync (in a thread) or async. True and None pass; a text
-refuses and says why; any other value, and an exception, refuses too."""
+"""Called with (result, evidence); sync (in a thread) or async. The result has unset properties as null, or is an object
+of the gate's class. True and None pass; a text refuses and says why; any other value, and an exception, refuses too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The outcome of schema and rules. `fits`: whether the result fits the schema; `whole`: the result with unset
-    properties as null, then."""
+    """The outcome of schema and rules. `fits`: whether the result fits the schema; `offered`: then, what functions are
+    called with."""
 
     handed_in: Any
-    whole: Any
+    offered: Any
     errors: tuple[str, ...]
     faults: tuple[str, ...]
     fits: bool
@@ -57,11 +58,13 @@ class ReportGate:
         *,
         functions: Mapping[str, FunctionRule] | None = None,
     ) -> None:
-        """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by name.
+        """`schema`: a JSON Schema, the name of a shipped one, or a pydantic class, of which the report's `result` is an
+        object then. `functions`: rules in Python by name.
 
         Raises `SchemaError`, `ExpressionError`. The first rule in a process loads the CEL parser (about 0.3 s).
         """
-        known = resolved(schema)
+        self.result_class = schema if is_result_class(schema) else None
+        known = schema_of_class(schema) if is_result_class(schema) else resolved(schema)
         self._schema = checked_schema(REPORT if known is None else known)
         self._rules = tuple(compiled(rule) for rule in rules)
         self._variables = sorted({name for rule in self._rules for name in rule.expression.names})
@@ -81,7 +84,7 @@ class ReportGate:
         judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
-            errors = (*errors, *await _asked(name, function, judged.whole, evidence))
+            errors = (*errors, *await _asked(name, function, judged.offered, evidence))
         return GateVerdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
 
     def answer(self, verdict: GateVerdict, said: str) -> str:
@@ -89,12 +92,15 @@ class ReportGate:
 
     def _judged(self, offered: Mapping[str, object], evidence: Evidence, whole_texts: Mapping[str, str]) -> _Judged:
         handed_in, warnings = self._schema.fitted(self._schema.handed_in(offered))
-        if errors := self._schema.errors(handed_in):
+        kind = self.result_class
+        errors = self._schema.errors(handed_in) or (() if kind is None else errors_of_class(kind, handed_in))
+        if errors:
             return _Judged(handed_in, None, errors, (), fits=False, warnings=warnings)
         whole = self._schema.with_unset(handed_in)
         shown = tuple(evidence.passages(whole_texts)) if self._reads else ()
         checked = check(self._rules, variables(whole, evidence, self._variables, shown))
-        return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True, warnings=warnings)
+        offered = whole if kind is None else read_as_class(kind, handed_in)
+        return _Judged(handed_in, offered, checked.errors, checked.faults, fits=True, warnings=warnings)
 
 
 def gate_for(
@@ -114,6 +120,8 @@ def gate_for(
     every = (*definition.rules, *rules)
     if schema is None and not every and (definition.result == TEXT_NAME or not is_subagent):
         return None
+    if is_result_class(schema):
+        return ReportGate(schema, every)
     return _gate(_as_text(REPORT_NAME if schema is None else schema), every)
 
 
@@ -124,6 +132,8 @@ def _gate(schema: str, rules: tuple[Rule, ...]) -> ReportGate:
 
 
 def _as_text(schema: object) -> str:
+    if isinstance(schema, type):
+        raise SchemaError(f"{schema.__name__} is no form of a result: give a JSON Schema, or a pydantic class")
     try:
         return json.dumps(schema)
     except (TypeError, ValueError, RecursionError) as error:

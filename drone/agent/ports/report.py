@@ -35,7 +35,8 @@ class Cause(StrEnum):
 class Report:
     """How a run ended. `text`: the final answer, or the last text of a run that was stopped; `error`: why it was.
 
-    `result`: what the gate accepted (JSON), None for an agent without a gate. `cause`: None when the agent ended by
+    `result`: what the gate accepted: JSON, or for a program an object of the pydantic class that it asked for; None for
+    an agent without a gate. `cause`: None when the agent ended by
     itself, even if it reports that it is blocked or has failed; `limit`: the name of the limit reached. `checked`: its
     verifier's verdict, None without a verifier; `revisions`: how often that sent the work back. `worktree`: what became
     of the worktree it worked in, None without one. `remark`: why its answer may be none. `usage`: that of the run's own

@@ -29,7 +29,8 @@ class ForkResult:
     """The outcome of a run. `error`: a sentence why it stopped early or never began, None for a run that ended well.
 
     `usage`: that of the agent and its descendants. `turns`: number of the agent's own replies. `model`: the model used.
-    `record`: the whole run, None when it never began. `result`: what a gate accepted (JSON).
+    `record`: the whole run, None when it never began. `result`: what a gate accepted (JSON, or an object
+    of the definition's pydantic class).
     """
 
     text: str = ""

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import AgentRuntime
+from drone.agent.gates.result_class import typed
 from drone.agent.ports.conversations import Conversation
 from drone.agent.ports.journal import Journal, MemoryJournal
 from drone.agent.ports.messages import Message, ToolSpec
@@ -78,10 +79,10 @@ class SubAgent:
         prompt = given if isinstance(given, str) else _rendered(given)
         turn = caller.turn if caller is not None else None
         if caller is None or turn is None:
-            return (await self._alone(prompt, self.agent.turn(journal))).report
+            return typed((await self._alone(prompt, self.agent.turn(journal))).report, self.agent.gate)
         index = turn.invoked[caller.call_id]
         turn.invoked[caller.call_id] += 1
-        return (await self._invoked(prompt, caller, turn, index)).report
+        return typed((await self._invoked(prompt, caller, turn, index)).report, self.agent.gate)
 
     async def _alone(self, prompt: str, turn: Turn) -> FinishedRun:
         check_depth(turn, 1)
@@ -200,7 +201,7 @@ class SubAgentSession:
             conversation.turns += 1
             conversation.messages = finished.messages
             conversation.tools_removed = finished.tools_removed
-            return finished.report
+            return typed(finished.report, self.sub.agent.gate)
 
     @asynccontextmanager
     async def _sending(self) -> AsyncIterator[None]:
