@@ -2,6 +2,7 @@
 
     python -m tests.faults list                                   # campaigns, and what none of them does
     python -m tests.faults run C1 C4 --database postgres --seed 17
+    python -m tests.faults one_repository                         # many orders that write in few repositories: C23
     python -m tests.faults chaos --minutes 30 --seed 1
     python -m tests.faults soak --hours 4
     python -m tests.faults check DIRECTORY                        # judge kept evidence again
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     match said.command:
         case "list":
             return _list()
-        case "run":
+        case "run" | "one_repository":
             return _run(said)
         case "chaos":
             print(f"seed {said.seed}", flush=True)
@@ -85,13 +86,16 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="campaigns, and what none of them does")
     runs = commands.add_parser("run", help="campaigns by name")
     runs.add_argument("campaign", nargs="+", choices=tuple(CAMPAIGNS), metavar="CAMPAIGN", help=", ".join(CAMPAIGNS))
-    runs.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
     runs.add_argument("--seconds", type=float, default=Wish().seconds, help="for those without an end of their own")
+    shared = commands.add_parser("one_repository", help="C23: many orders that write in few repositories")
+    shared.set_defaults(campaign=["C23"])
+    for one in (runs, shared):
+        one.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
     rounds = commands.add_parser("chaos", help="all campaigns in turn until the time is over")
     rounds.add_argument("--minutes", type=float, default=30.0)
     soak = commands.add_parser("soak", help="everything at random, in one family")
     soak.add_argument("--hours", type=float, default=4.0)
-    for one in (runs, rounds, soak):
+    for one in (runs, shared, rounds, soak):
         one.add_argument("--seed", type=int, default=int(time.time()) % 100_000, help="the first; by default a new one")
         one.add_argument("--all", action="store_true", help="try all where a part is drawn")
         one.add_argument("--judge-times", action="store_true", help="slow recovery is a violation: for a quiet machine")
@@ -99,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--keep", action="store_true", help="keep the evidence of good runs as well")
         one.add_argument("--directory", type=Path, help="where evidence is kept; by default that of temporary files")
         one.add_argument("--results", type=Path, help="append a JSON line for each run")
-    for one in (runs, soak):
+    for one in (runs, shared, soak):
         one.add_argument("--database", choices=DATABASES, help="by default both; soak: postgres")
     check = commands.add_parser("check", help="judge kept evidence again")
     check.add_argument("directory", type=Path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.failpoints import Failpoints
+from tests.faults.repositories import ASKED_FOR
 from tests.faults.script import ONCE
 
 DIRECTORY, MEMBER = "FAULTS_DIRECTORY", "FAULTS_MEMBER"
@@ -75,13 +76,14 @@ class Places:
             file.touch()
 
     def configure(self, port: int) -> None:
-        """Both forms of the model server that listens on this port, and no person who would have to be asked."""
+        """Both forms of the model server that listens on this port, and no person who would have to be asked but for
+        one tool."""
         models = "".join(
             f'[models.{alias}]\nprovider = "{form}"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
             f'model = "scripted"\napi_key_env = "HARNESS_KEY"\n\n'
             for alias, form in ((MODEL, "openai"), (MODEL_OF_MESSAGES, "anthropic"))
         )
-        allowed = f'[permission]\n{ONCE} = "allow"\n'
+        allowed = f'[permission]\n{ONCE} = "allow"\n{ASKED_FOR} = "ask"\n'
         self.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n\n{allowed}')
 
     def told(self, member: str) -> Mapping[str, str]:
@@ -135,6 +137,16 @@ limits: {rounds: 50}
 result: text
 ---
 Play your part.
+""",
+    "subagent/editor": """---
+name: editor
+description: Writes its lines into a file that others write as well.
+tools: [workspace_read, workspace_write, shell_write]
+spawns: []
+limits: {rounds: 90}
+result: text
+---
+Write your lines.
 """,
     "subagent/worker": """---
 name: worker

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -78,6 +78,22 @@ class Clients:
             }
         )
         return receipt
+
+    def decide(self, item_id: str, decision: Literal["approve", "deny"]) -> int:
+        """Decide an approval; the status of the answer, 0 when nobody answered."""
+        return self._sent("POST", f"/approvals/{item_id}", None, {"decision": decision}, {})[0]
+
+    def revert(self, order_id: str, *, seconds: float = 30.0) -> str:
+        """Ask for a revert until it is accepted; the id of the order that does it. Raises `NotInTime`."""
+        end = time.monotonic() + seconds
+        while True:
+            key = {"Idempotency-Key": f"revert-{order_id}"}
+            status, told = self._sent("POST", f"/orders/{order_id}/revert", None, {}, key)
+            if status in ACCEPTED:
+                return str(told["id"])
+            if time.monotonic() > end:
+                raise NotInTime(f"no revert was accepted within {seconds:g} s: {status} {told}")
+            time.sleep(0.2)
 
     def get(self, path: str, *, via: int | None = None, **query: Any) -> tuple[int, Any]:
         """Status (0 = nobody answered) and JSON of a path under /api/v1."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.faults.bad_calls import bad_step
 from tests.faults.llm_faults import ControlFile, Fault, disturbed, worded
+from tests.faults.repositories import deed_step
 from tests.faults.script import Asked, Step, asked, reply
 from tests.faults.wire import Tokens, chat_events, message_events
 
@@ -94,7 +95,7 @@ class Server:
         self._log = log
         self._control = control
         self._asked_before: Counter[tuple[str, str, int]] = Counter()
-        self._bad = 0
+        self._without_a_play = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: its requests in turn, until it ends."""
@@ -114,8 +115,8 @@ class Server:
     async def _answer(self, request: Request, client: Client) -> None:
         came = time.time()
         wanted, value = _understood(request.body)
-        if wanted is None and (bad := bad_step(value)) is not None:
-            await self._answer_badly(request, bad, client)
+        if wanted is None and (step := bad_step(value) or deed_step(value)) is not None:
+            await self._answer_without_a_play(request, step, client)
             return
         if wanted is None:
             await _plain(client, 400, {"error": {"message": "This request belongs to no script."}})
@@ -152,10 +153,10 @@ class Server:
         finally:
             self._log.write(line)
 
-    async def _answer_badly(self, request: Request, step: Step, client: Client) -> None:
-        self._bad += 1
+    async def _answer_without_a_play(self, request: Request, step: Step, client: Client) -> None:
+        self._without_a_play += 1
         stream = chat_events if request.is_chat else message_events
-        body = b"".join(stream(step, f"bad-{self._bad}", Tokens.of(request.body, step)))
+        body = b"".join(stream(step, f"reply-{self._without_a_play}", Tokens.of(request.body, step)))
         await _streamed(body, None, 0.0, client)
 
 

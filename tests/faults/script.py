@@ -198,12 +198,12 @@ def asked(request: Mapping[str, Any]) -> Asked | None:
     """
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     for index in range(len(messages) - 1, -1, -1):
-        if messages[index].get("role") == "user" and (play := Play.of(_said(messages[index].get("content")))):
+        if messages[index].get("role") == "user" and (play := Play.of(text_of(messages[index].get("content")))):
             return Asked(play, sum(message.get("role") == "assistant" for message in messages[index:]))
     return None
 
 
-def _said(content: object) -> str:
+def text_of(content: object) -> str:
     """The text of a message; results of tools, which may quote anything, are no text of the user."""
     if isinstance(content, str):
         return content

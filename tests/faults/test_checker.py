@@ -14,7 +14,8 @@ from mcc.store.database.migrate import upgrade
 from tests.faults.checker import INVARIANTS, evidence_of, main, violations
 from tests.faults.figures import figures
 from tests.faults.hand_made import Run, make_run
-from tests.faults.invariants.evidence import BrokenEvidence, Evidence
+from tests.faults.invariants.evidence import BrokenEvidence, Entry, Evidence, Order
+from tests.faults.invariants.journals import fenced
 
 Damage = Callable[[Run], None]
 
@@ -387,6 +388,19 @@ def test_a_result_that_is_marked_as_unknown_is_no_difference_from_the_script(run
         call=call,
     )
     assert found_in(run) == set()
+
+
+def test_a_person_decides_while_no_drone_has_the_order_and_not_in_the_name_of_another() -> None:
+    def order(*facts: tuple[int, str]) -> Order:
+        entries = [
+            Entry("o", seq, epoch, float(seq), kind, None, None, None, None, {"epoch": epoch})
+            for seq, (epoch, kind) in enumerate(facts, 1)
+        ]
+        return Order("o", "s", 1, {}, 0.0, "succeeded", None, 9, len(entries), None, 0, 0, entries)
+
+    parked = order((1, "order.claimed"), (2, "order.waiting"), (3, "approval.decided"), (4, "order.resumed"))
+    running = order((1, "order.claimed"), (3, "approval.decided"))
+    assert [list(fenced(Evidence(orders={"o": one}))) == [] for one in (parked, running)] == [True, False]
 
 
 def test_the_clock_of_a_drone_that_took_over_does_not_matter(run: Run) -> None:

@@ -16,6 +16,7 @@ from tests.faults.campaigns.drones import (
     told_to_stop,
 )
 from tests.faults.campaigns.models import bad_calls, model_refuses, streams_break
+from tests.faults.campaigns.one_repository import one_repository, repositories
 from tests.faults.campaigns.poison import poisoned_checkout, poisoned_repository
 from tests.faults.campaigns.redis import redis_links_suffer, redis_suffers, strangers_write
 from tests.faults.campaigns.services import services_die, streams_are_cut
@@ -77,6 +78,13 @@ CAMPAIGNS: Mapping[str, Campaign] = {
             around=poisoned_checkout,
         ),
         Campaign("C22", "the same with a single drone", poisoned_repository, ALONE, around=poisoned_checkout),
+        Campaign(
+            "C23",
+            "one repository, many orders that write: killed, frozen, handed back, asked for, reverted",
+            one_repository,
+            Plan(drones=3),
+            around=repositories,
+        ),
         Campaign("C20", "everything at random", anything, EVERY_LINK, around=own_server),
     )
 }

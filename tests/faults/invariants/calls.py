@@ -3,15 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.faults.invariants.evidence import Effect, Entry, Evidence, Order, Violation
+from tests.faults.invariants.evidence import Effect, Entry, Evidence, Order, Violation, tolerance_of
 
 WITNESSED = frozenset({"ledger_once", "ledger_idem"})
 NO_EFFECT = frozenset({"denied", "timeout", "outcome_unknown", "cancelled", "error"})
 """Outcomes that promise no effect; `error` is what the tool itself could not do."""
-
-CLOCK_SECONDS = 0.002
-"""Entries are dated to the microsecond, lines of the ledger as a float. Where a process's clock jumps, `clock_seconds`
-in `run.json` says how far."""
 
 
 def done_once(evidence: Evidence) -> Iterator[Violation]:
@@ -26,11 +22,7 @@ def done_once(evidence: Evidence) -> Iterator[Violation]:
         for (call_id, epoch), count in Counter((one.call_id, one.epoch) for one in effects if not one.once).items():
             if count > 1:
                 yield Violation("I3", order.id, f"the call {call_id} ran {count} times under epoch {epoch}")
-        yield from _after_the_result(order, effects, _tolerance(evidence))
-
-
-def _tolerance(evidence: Evidence) -> float:
-    return float(evidence.run.get("clock_seconds", CLOCK_SECONDS))
+        yield from _after_the_result(order, effects, tolerance_of(evidence))
 
 
 def _after_the_result(order: Order, effects: list[Effect], tolerance: float) -> Iterator[Violation]:
@@ -62,7 +54,7 @@ def never_invented(evidence: Evidence) -> Iterator[Violation]:
             intent = started.get(effect.call_id)
             if intent is None:
                 yield Violation("I4", order.id, f"{effect.tool} {effect.call_id} had an effect that no entry announced")
-            elif effect.epoch <= intent.epoch and effect.t + _tolerance(evidence) < intent.at:
+            elif effect.epoch <= intent.epoch and effect.t + tolerance_of(evidence) < intent.at:
                 early = intent.at - effect.t
                 yield Violation("I4", order.id, f"{effect.tool} {effect.call_id} ran {early:.3f} s before its intent")
 

@@ -252,6 +252,16 @@ class Evidence:
         return [call for call in self.model_calls if call.order == order_id]
 
 
+CLOCK_SECONDS = 0.002
+"""Entries are dated to the microsecond, lines of the ledger as a float. Where a process's clock jumps, `clock_seconds`
+in `run.json` says how far."""
+
+
+def tolerance_of(evidence: Evidence) -> float:
+    """So many seconds apart, two moments may be told in the wrong order."""
+    return float(evidence.run.get("clock_seconds", CLOCK_SECONDS))
+
+
 class BrokenEvidence(ValueError):
     """A file of the directory cannot be read; the sentence names the file and the line."""
 

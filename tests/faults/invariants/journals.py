@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from tests.faults.invariants.evidence import Entry, Evidence, Order, Violation
 
+DECIDED = frozenset({"approval.decided", "question.answered"})
+"""A person's answer: the drone writes it, or the store where none has the order."""
+
 CLOSING = frozenset({"control.applied", "tool.finished", "agent.finished", "order.finished"})
 """What the store itself writes when it ends an order that no drone runs."""
 
@@ -128,7 +131,9 @@ def _epochs(order: Order) -> Iterator[Violation]:
             if entry.data.get("epoch") != entry.epoch:
                 told = entry.data.get("epoch")
                 yield Violation("I8", order.id, f"entry {entry.seq} claims epoch {told} and stands under {entry.epoch}")
-        elif entry.kind not in BY_STORE and entry.epoch != holder and not _ends_it(order.own[place:], entry.epoch):
+        elif entry.kind in BY_STORE or (entry.kind in DECIDED and holder is None):
+            pass
+        elif entry.epoch != holder and not _ends_it(order.own[place:], entry.epoch):
             yield Violation(
                 "I8", order.id, f"entry {entry.seq} ({entry.kind}) has epoch {entry.epoch}, the holder has {holder}"
             )

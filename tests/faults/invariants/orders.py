@@ -1,10 +1,11 @@
 """What is promised of orders as wholes: accepted once, ended once, in the order of their session."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations, pairwise
+from pathlib import PurePath
 
-from tests.faults.invariants.evidence import Evidence, Order, Violation
+from tests.faults.invariants.evidence import Evidence, Order, Violation, tolerance_of
 
 REASONS = frozenset(
     {
@@ -92,8 +93,10 @@ def spans(order: Order, until: float = float("inf")) -> list[tuple[float, float,
 
 
 def writing_spans(order: Order) -> list[tuple[float, float, str]]:
-    """The part of each span in which the order was the only one that might write in its workspace, by its journal."""
-    held = [entry.at for entry in order.own if entry.kind == "workspace.held"]
+    """The part of each span in which the order was the only one that might write in its workspace, by its journal:
+    from the entry that says so, of a revert from its first checkpoint."""
+    kinds = {"workspace.held"} if order.spec.get("kind") != "revert" else {"workspace.checkpointed"}
+    held = [entry.at for entry in order.own if entry.kind in kinds]
     first = [min((at for at in held if begin <= at <= end), default=end) for begin, end, _ in spans(order)]
     return [(at, end, drone) for at, (_, end, drone) in zip(first, spans(order), strict=True) if at < end]
 
@@ -104,13 +107,8 @@ def one_holder(evidence: Evidence) -> Iterator[Violation]:
         yield from _claims_alternate(order)
     yield from _samples_agree(evidence)
     for session in _by_session(evidence).values():
-        yield from _apart(session, "session", spans)
-    shared: dict[str, list[Order]] = defaultdict(list)
-    for order in evidence.orders.values():
-        if order.workspace is not None:
-            shared[order.workspace].append(order)
-    for group in shared.values():
-        yield from _apart(group, "workspace", writing_spans)
+        yield from _apart(session)
+    yield from _alone_in_workspaces(evidence)
 
 
 def _claims_alternate(order: Order) -> Iterator[Violation]:
@@ -146,14 +144,27 @@ def _samples_agree(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("I9", min(ids), f"{len(ids)} orders of session {session_id} were held at {t:.3f}")
 
 
-def _apart(
-    orders: list[Order], what: str, of: Callable[[Order], list[tuple[float, float, str]]]
-) -> Iterator[Violation]:
-    """The spans `of` none of these overlap with those of another."""
-    held = sorted((begin, end, order.id) for order in orders for begin, end, _ in of(order))
+def _apart(session: list[Order]) -> Iterator[Violation]:
+    """The spans of none of these overlap with those of another."""
+    held = sorted((begin, end, order.id) for order in session for begin, end, _ in spans(order))
     for (_, end, one), (begin, _, other) in combinations(held, 2):
         if one != other and begin < end - SAME_MOMENT_SECONDS:
-            yield Violation("I9", other, f"it ran {end - begin:.1f} s beside {one} of the same {what}")
+            yield Violation("I9", other, f"it ran {end - begin:.1f} s beside {one} of the same session")
+
+
+def _alone_in_workspaces(evidence: Evidence) -> Iterator[Violation]:
+    """None writes in a workspace, or in one above or below it, while another does. The entry from which an order writes
+    is dated after it had got its workspace, and the one with which it lets go before that: no moment is shared."""
+    tolerance = tolerance_of(evidence)
+    writing = sorted(
+        (begin, end, order.id, PurePath(order.workspace))
+        for order in evidence.orders.values()
+        if order.workspace is not None
+        for begin, end, _ in writing_spans(order)
+    )
+    for (_, end, one, place), (begin, _, other, wanted) in combinations(writing, 2):
+        if one != other and begin < end - tolerance and (place.is_relative_to(wanted) or wanted.is_relative_to(place)):
+            yield Violation("I9", other, f"it wrote in {wanted} {end - begin:.3f} s before {one} had let go of {place}")
 
 
 def turns_in_order(evidence: Evidence) -> Iterator[Violation]:

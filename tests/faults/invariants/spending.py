@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tests.faults.invariants.evidence import Asked, Evidence, Order, Violation
+from tests.faults.invariants.journals import DECIDED
 
 CANCEL_SECONDS = 2.0
 
@@ -83,7 +84,7 @@ def receipts_settled(evidence: Evidence) -> Iterator[Violation]:
         if asked.acknowledged and asked.receipt_id is not None and asked.receipt_id not in kept:
             yield Violation("I11", asked.order_id, f"the receipt {asked.receipt_id} of a {asked.kind} is not kept")
     for order in evidence.orders.values():
-        applied = {entry.seq for entry in order.of_kind("control.applied", "order.finished")}
+        applied = {entry.seq for entry in order.of_kind("control.applied", "order.finished", *DECIDED)}
         for receipt in order.receipts:
             if order.final and not receipt.settled:
                 yield Violation("I11", order.id, f"the receipt of {receipt.kind} number {receipt.number} is open still")
