@@ -70,7 +70,7 @@ def _show_one_order(client: "MCC", settings: "ServiceSettings") -> int:
 
 def _account_for(client: "MCC", order_id: str, settings: "ServiceSettings") -> None:
     """Print which model the order used, what it cost, and where it is kept."""
-    from mcc.cli.command import print_pairs
+    from mcc.cli.command import print_pairs, print_wrapped
     from mcc.client import NotFound
     from mcc.configuration.providers import OFFLINE, any_key
     from mcc.view import figures
@@ -100,9 +100,10 @@ def _account_for(client: "MCC", order_id: str, settings: "ServiceSettings") -> N
         )
     )
     if offline:
-        print(
+        print_wrapped(
             "This was the offline model, which follows fixed rules: no other one is set up here. "
-            f"Set {any_key()}, or start Ollama, to have a language model do it."
+            f"Set {any_key()}, or start Ollama, to have a language model do it.",
+            indent=0,
         )
 
 

@@ -12,7 +12,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile, Running
 from drone.sandbox.child import Bounds, Captured
 from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import SYSTEM, Network
-from drone.tools.frame.display_text import one_line
+from drone.tools.frame.display_text import both_ends
 from mcc.configuration.mcp_servers import McpServer
 
 _VENV = "pyvenv.cfg"
@@ -89,7 +89,7 @@ class RunningProgram:
 
 
 def _error_text(stderr: Captured) -> str:
-    return one_line((stderr.head + stderr.tail)[-_SHOWN * 2 :].decode("utf-8", "replace"), _SHOWN)
+    return both_ends((stderr.head + stderr.tail).decode("utf-8", "replace"), _SHOWN)
 
 
 def _located(name: str) -> Path:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.turns.toolset import Output
 from drone.tools.files.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
-from drone.tools.frame.display_text import one_line, strip_controls
+from drone.tools.frame.display_text import both_ends, one_line, strip_controls
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
@@ -130,4 +130,4 @@ def reason_of(error: BaseException) -> str:
     words = str(first)
     if (quoted := _QUOTED_ERROR.search(words)) is not None:
         words = f"{words[: quoted.start()]}: it is no message of the protocol"
-    return one_line(words, _SHOWN) or type(first).__name__
+    return both_ends(words, _SHOWN) or type(first).__name__

@@ -1,6 +1,7 @@
 """Provider errors: a sentence without secrets, and whether and when to retry."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -162,7 +163,6 @@ _TRANSIENT_CODES = frozenset({"tool_use_failed"})
 """The model wrote a call that its server could not parse; another try may produce a valid one."""
 
 _ADVICE = {
-    401: "Check the key of this provider",
     402: "Check the account's balance",
     403: "The key may not be allowed to use this model",
     404: "Check the model's name and the base_url",
@@ -191,8 +191,30 @@ def parsed(name: str, raw: bytes) -> object:
         raise BadReply(f"{name} sent something that is not JSON.") from error
 
 
+@dataclass(frozen=True, slots=True)
+class UsedKey:
+    """The key of a call: "" where none was sent. `name`: the variable that should hold it, or "key_command".
+    `withheld`: a variable that is set and whose key goes to its provider's own address only."""
+
+    key: str = field(default="", repr=False)
+    name: str = ""
+    withheld: str = ""
+
+    def advice(self) -> str:
+        """What to do about an answer that asks for a key, or for another one."""
+        if self.key:
+            return f"Check the key in {self.name}" if self.name else "Check the key of this provider"
+        if self.name:
+            return f"Set {self.name} to a key of this provider"
+        withheld = f": that in {self.withheld} goes to its provider's own address only" if self.withheld else ""
+        return f'No key was sent{withheld}. Name the variable that holds one in mcc.toml: api_key_env = "VARIABLE"'
+
+
+_NO_KEY = UsedKey()
+
+
 def refused(
-    name: str, status: int, headers: Mapping[str, str], body: bytes, *, now: float, key: str = "", key_name: str = ""
+    name: str, status: int, headers: Mapping[str, str], body: bytes, *, now: float, key: UsedKey = _NO_KEY
 ) -> ModelError:
     """The error for an answer whose status is not 200. `now`: seconds since the epoch, for dates in Retry-After."""
     if 300 <= status < 400:
@@ -203,11 +225,9 @@ def refused(
         )
     parsed = _json_in(body)
     words, kinds = (_plain_words(body), frozenset[str]()) if parsed is None else _words_of(parsed)
-    advice = _advice(status, words)
-    if status == 401 and key_name:
-        advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
+    advice = key.advice() if status == 401 else _advice(status, words)
     said = " ".join(
-        part for part in (f"{name} answered {status}{_quoted(words, key)}", advice and f"{advice}.") if part
+        part for part in (f"{name} answered {status}{_quoted(words, key.key)}", advice and f"{advice}.") if part
     )
     if (overflow := overflow_of(said, words, kinds, status, body.decode("utf-8", "replace"))) is not None:
         return overflow

@@ -191,6 +191,7 @@ class Models:
         from drone.models.remote import ModelEndpoint, Remote, Timeouts
 
         row = known_model(known.name, config.model)
+        elsewhere = next(filter(self._settings.key, known.key_names), "")
         endpoint = ModelEndpoint(
             name=f"{known.name}/{config.model}",
             provider=provider_at(known.name, base_url),
@@ -199,6 +200,7 @@ class Models:
             base_url=base_url,
             key=key,
             key_name=key_name or ("key_command" if config.key_command else ""),
+            withheld="" if key_name or config.key_command else elsewhere,
             key_command=self._key_command(config),
             stream=config.stream,
             max_output_tokens=config.max_output_tokens,

@@ -25,7 +25,7 @@ from drone.models.body import (
     with_readable_pictures,
 )
 from drone.models.collected import Collected
-from drone.models.failures import parsed, refused
+from drone.models.failures import UsedKey, parsed, refused
 from drone.models.prices import UNKNOWN, KnownModel, TokenPrices
 from drone.models.providers import KeyCommand, address_problem
 from drone.models.server_window import ServerWindow
@@ -73,7 +73,8 @@ class ModelEndpoint:
     key: str = field(default="", repr=False)
     """May be empty."""
     key_name: str = ""
-    """The environment variable that holds the key, for sentences."""
+    """The environment variable that holds the key, for sentences; `withheld` holds one that is for other addresses."""
+    withheld: str = ""
     key_command: KeyCommand | None = field(default=None, repr=False)
     """Prints the key if no other is configured."""
     provider: str = ""
@@ -385,16 +386,15 @@ class Remote:
         body = b""
         with suppress(ModelError):
             body = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
-        at, key, key_name = self._wall(), self._key.get_secret_value(), self._endpoint.key_name
-        return refused(self._target.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
+        key = UsedKey(self._key.get_secret_value(), self._endpoint.key_name, self._endpoint.withheld)
+        return refused(self._target.name, answer.status, answer.headers, body, now=self._wall(), key=key)
 
 
 def _questions(endpoint: ModelEndpoint) -> tuple[WindowQuestion, ...]:
     """The questions about the context size; none if the user states it, or if a hosted service is known to have it."""
     if endpoint.context_tokens is not None:
         return ()
-    questions = QUESTIONS.get(endpoint.provider)
-    if questions is not None:
+    if (questions := QUESTIONS.get(endpoint.provider)) is not None:
         return questions
     elsewhere = endpoint.provider == OPENAI.name and not OPENAI.is_at(endpoint.base_url)
     return ELSEWHERE if elsewhere and endpoint.known.context_tokens is None else ()

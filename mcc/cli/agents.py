@@ -1,7 +1,7 @@
 """The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones offer; agent files checked and trusted."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,6 +19,7 @@ from mcc.cli.command import (
     print_json,
     print_pairs,
     print_table,
+    print_wrapped,
     say,
 )
 from mcc.cli.server import ServiceCall, list_by_default, service_command, tools_of_drones
@@ -58,9 +59,8 @@ def list_agents(call: ServiceCall) -> None:
         for agent in agents
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
-    checks = _checked_here(call)
-    for problem in (*checks.errors, *checks.warnings):
-        say(f"here: {problem}")
+    for sentence in sentences_of(_checked_here(call)):
+        say(sentence)
 
 
 list_by_default(app, list_agents)
@@ -253,13 +253,23 @@ def _print_checked(found: "CheckedFiles", as_json: bool) -> None:
         items = [_finding(finding, level) for finding, level in findings]
         print_json({"files": found.files, "items": items})
         return
-    from mcc.view.output import clean
-
-    for finding, level in findings:
-        print(clean(f"{level}: {finding}"))
+    for sentence in sentences_of(found):
+        print_wrapped(sentence)
     count = _count(found.files, "agent file")
     summary = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}" if findings else "all is well"
     print(f"{count}: {summary}")
+
+
+def sentences_of(found: "CheckedFiles") -> Iterator[str]:
+    """A line per finding, for people: what there is instead, the same for many of them, is told with the first."""
+    from mcc.definitions.front_matter import LISTED
+
+    told = set[str]()
+    for level, findings in (("error", found.errors), ("warning", found.warnings)):
+        for finding in findings:
+            sentence, listed, names = str(finding).partition(LISTED)
+            yield f"{level}: {sentence}" + ("" if names in told else listed + names)
+            told.add(names)
 
 
 def _count(found: Sequence[object], what: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, fail, plain_errors, print_json, say
+from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, fail, plain_errors, print_json, print_wrapped, say
 
 if TYPE_CHECKING:
     from mcc.definitions.carried import Imported
@@ -199,13 +199,11 @@ def _print(results: Sequence[ImportResult], as_json: bool) -> None:
     if as_json:
         print_json({"items": [_as_json(result) for result in results]})
         return
-    from mcc.view.output import clean
-
     for result in results:
-        print(clean(f"{result.agent.source} → {result.written or 'not imported'}"))
+        print_wrapped(f"{result.agent.source} → {result.written or 'not imported'}")
         for line in result.agent.lines:
             where = "" if line.number is None else f"line {line.number}: "
-            print(clean(f"  {line.verdict:<7}  {where}{line.sentence}"))
+            print_wrapped(f"  {line.verdict:<7}  {where}{line.sentence}", indent=11)
     written = sum(result.written is not None for result in results)
     say(f"{written} of {len(results)} agents imported." + (" Read them, then: mcc agents check" if written else ""))
 

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import AsJson, DataDir, fail, plain_errors, print_json
+from mcc.cli.command import AsJson, DataDir, fail, plain_errors, print_json, print_wrapped
 from mcc.view.output import exact_line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def backup(
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size, **asdict(contents)})
         return
-    print(exact_line(f"Kept {_row_counts(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB)."))
+    print_wrapped(exact_line(f"Kept {_row_counts(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB)."))
 
 
 def restore(
@@ -93,7 +93,7 @@ def restore(
     if as_json:
         print_json({"file": str(file), **asdict(contents)})
         return
-    print(f"Restored {_row_counts(contents)}, as of {contents.made_at[:19]}Z.")
+    print_wrapped(f"Restored {_row_counts(contents)}, as of {contents.made_at[:19]}Z.")
 
 
 def _row_counts(contents: "Contents") -> str:

@@ -18,10 +18,11 @@ from mcc.cli.command import (
     print_json,
     print_pairs,
     print_table,
+    print_wrapped,
     say,
 )
 from mcc.cli.server import exit_on_client_errors, find_server
-from mcc.view.output import clean, exact_line
+from mcc.view.output import exact_line
 
 if TYPE_CHECKING:
     from mcc.contracts.documents import BlueprintDetail, BlueprintSummary
@@ -57,7 +58,7 @@ def check(file: File, as_json: AsJson = False) -> None:
         return
     count = len(made.components)
     parts = f"{count} component{'' if count == 1 else 's'}"
-    print(exact_line(f"{file}: {made.name}, {parts}, {made.digest[:19]}: all is well"))
+    print_wrapped(exact_line(f"{file}: {made.name}, {parts}, {made.digest[:19]}: all is well"))
 
 
 @app.command("list")
@@ -121,7 +122,7 @@ def print_mistakes(error: "BlueprintError", as_json: bool) -> None:
 
         print_json(of_blueprint(error).model_dump(exclude_none=True))
         return
-    print(clean(str(error)))
+    print_wrapped(str(error))
 
 
 class KnownBlueprints(Protocol):

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from mcc.view.output import clock as clock
 from mcc.view.output import print_json as print_json
 from mcc.view.output import print_markdown as print_markdown
+from mcc.view.output import print_wrapped as print_wrapped
 from mcc.view.output import say as say
 from mcc.view.tables import print_table as print_table
 
@@ -69,8 +70,3 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
         for line in f"{name:<{width}}  {value}".replace("\n", "\n" + " " * (width + 2)).split("\n"):
             for part in wrapped(line, columns, width + 2):
                 print(part)
-
-
-def clock(moment: datetime | None) -> str:
-    """A time in this machine's time zone; "" for None."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import say
+from mcc.cli.command import print_wrapped, say
 from mcc.cli.orders import OrderId
 from mcc.cli.server import ServiceCall
 
@@ -46,7 +46,7 @@ def rollback(call: ServiceCall, order_id: OrderId) -> None:
     """
     order = call.client.orders.roll_back(order_id)
     if not call.printed(order):
-        print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
+        print_wrapped(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
 
 
 def revert(

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors, print_json
-from mcc.view.output import clean, one_line
+from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors, print_json, print_wrapped
+from mcc.view.output import one_line, window, wrapped
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red"), "repaired": ("+", "cyan")}
 
@@ -48,31 +48,31 @@ def doctor(
         print_json(redacted(examination.as_dict()))
     else:
         if examination.unrepaired:
-            _show("broken", "repair", f"nothing was repaired: {examination.unrepaired}", "")
+            print_finding("broken", "repair", f"nothing was repaired: {examination.unrepaired}", "")
         elif fix and not examination.repairs:
-            _show("ok", "repair", "there was nothing to repair by rule", "")
+            print_finding("ok", "repair", "there was nothing to repair by rule", "")
         for repair in examination.repairs:
-            _show(
+            print_finding(
                 "repaired" if repair.done else "broken",
                 "repair",
                 redacted(f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail),
                 "",
             )
         for finding in examination.findings:
-            _show(finding.state, finding.what, redacted(finding.detail), redacted(finding.advice))
+            print_finding(finding.state, finding.what, redacted(finding.detail), redacted(finding.advice))
     raise typer.Exit(DONE if examination.ok else FAILED)
 
 
-def _show(state: str, what: str, detail: str, advice: str) -> None:
+def print_finding(state: str, what: str, detail: str, advice: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
     mark, style = MARKS[state]
-    line = Text(f"{mark} {state:<8} ", style)
-    line.append(f"{what:<12} ", "bold")
-    line.append(one_line(detail, 500))
-    if advice:
-        line.append(f"  → {one_line(advice, 500)}")
+    heading = f"{mark} {state:<8} {what:<12} "
+    sentence = one_line(detail, 500) + (f"  → {one_line(advice, 500)}" if advice else "")
+    line = Text("\n".join(wrapped(heading + sentence, window(), len(heading))))
+    line.stylize(style, 0, heading.index(what))
+    line.stylize("bold", heading.index(what), len(heading))
     Console(highlight=False, soft_wrap=True).print(line)
 
 
@@ -99,4 +99,4 @@ def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             prepare_directory(settings.data_dir)
         done = upgrade_database(settings.database)
     sentence = done or "The database has the schema of this version already."
-    print_json({"changed": done is not None, "detail": sentence}) if as_json else print(clean(sentence))
+    print_json({"changed": done is not None, "detail": sentence}) if as_json else print_wrapped(sentence)

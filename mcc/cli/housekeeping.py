@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import AsJson, DataDir, clock, fail, plain_errors, print_json, say
+from mcc.cli.command import AsJson, DataDir, clock, fail, plain_errors, print_json, print_wrapped, say
 
 if TYPE_CHECKING:
     from mcc.settings import ServiceSettings
@@ -59,7 +59,7 @@ def prune(
     if as_json:
         print_json({"before": before.isoformat(), "removed": not dry_run, **asdict(cleared), "database": asdict(size)})
         return
-    print(_summary(cleared, dry_run=dry_run, before=clock(before)))
+    print_wrapped(_summary(cleared, dry_run=dry_run, before=clock(before)))
     if size.free > size.bytes // 4 and not dry_run:
         say(
             f"{megabytes(size.free)} of the {megabytes(size.bytes)} of the file are free for new orders; "

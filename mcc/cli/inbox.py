@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import USAGE, clock, fail, print_table, say
+from mcc.cli.command import USAGE, clock, fail, print_table, print_wrapped, say
 from mcc.cli.server import LAST, SHORTEST, ServiceCall, list_by_default, service_command
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _show(item: "AnyItem", whole: str | None) -> None:
     from mcc.view.output import window
 
     print(in_full(item, width=window(), whole=whole))
-    print(f"  id {item.id}, order {item.order_id}")
+    print_wrapped(f"  id {item.id}, order {item.order_id}")
 
 
 def _decidable(call: ServiceCall, named: str) -> "AnyItem":

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.command import FAILED, USAGE, AsJson, fail, print_json, say
+from mcc.cli.command import FAILED, USAGE, AsJson, fail, print_json, print_wrapped, say
 from mcc.configuration.file import NAME, NAMED_BY
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.providers import NAMES, PROVIDERS, Provider
@@ -121,8 +121,8 @@ def _provider(name: str | None, *, asks: bool) -> Provider:
             keys = ", ".join(one.key_name for one in PROVIDERS[:4])
             fail(f"No key of a provider is set ({keys} …): export one, or say --provider.", USAGE)
         if asks:
-            print(f"Providers: {', '.join(NAMES)}.")
-            print(f"Keys are set for: {', '.join(with_key) or 'none of them'}.")
+            print_wrapped(f"Providers: {', '.join(NAMES)}.")
+            print_wrapped(f"Keys are set for: {', '.join(with_key) or 'none of them'}.")
             name = typer.prompt("Provider", default=with_key[0] if with_key else None, type=str)
         else:
             name = with_key[0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import USAGE, fail
+from mcc.cli.command import USAGE, fail, print_wrapped
 from mcc.cli.server import ServiceCall, resolve_session_id
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ def cancel_all(call: ServiceCall, asked: dict[str, Any]) -> None:
             break
     if not call.printed(done):
         orders = "order" if done.requested == 1 else "orders"
-        print(f"{done.requested:,} {orders} told to end; {done.ended:,} of them have ended")
+        print_wrapped(f"{done.requested:,} {orders} told to end; {done.ended:,} of them have ended")

@@ -3,16 +3,26 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
+from mcc.cli.command import (
+    DONE,
+    FAILED,
+    USAGE,
+    clock,
+    fail,
+    print_json,
+    print_markdown,
+    print_pairs,
+    print_wrapped,
+    say,
+)
 from mcc.cli.order_filters import OrderFilters, cancel_all
 from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
-from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
     from mcc.cli.archive import ArchiveReader
@@ -53,15 +63,21 @@ def list_orders(
     query: Query,
     filters: OrderFilters,
     agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
-    limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
+    limit: Annotated[
+        int | None,
+        typer.Option(help="How many; if left out, what a terminal's window holds, and 50 elsewhere.", min=1, max=200),
+    ] = None,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
-    """Orders, newest first.
+    """Orders, newest first. A terminal shows the ends of their ids, which every command takes.
 
     Example: mcc orders list --status running
     """
     from mcc.contracts.answers import Listing
+    from mcc.view.order_table import most_orders, print_orders
+    from mcc.view.output import window
 
+    limit = limit or most_orders(None if query.as_json else window(), get_terminal_size().lines)
     fields, items = {**filters.arguments(query.reader), "agent": agent}, list["WorkOrder"]()
     while True:
         page = query.reader.orders.list(**fields, limit=limit - len(items), cursor=cursor)
@@ -74,52 +90,10 @@ def list_orders(
         return
     print_orders(page.items)
     if page.next_cursor is not None and sys.stdout.isatty():
-        say(f"older ones: --cursor {page.next_cursor}")
+        say(f"Older ones: --limit 200, or --cursor {page.next_cursor}")
 
 
 list_by_default(app, list_orders)
-
-
-GENERATOR = "generator"
-"""Shown as the agent of an order that generates a document."""
-
-LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
-WAITS = "WAITS FOR"
-WAITS_CHARACTERS = 100
-
-
-def print_orders(orders: "Sequence[WorkOrder]") -> None:
-    """A table of orders; where one of them waits, with a column that says what for."""
-    from mcc.view.output import brief
-
-    rows = [_row(order) for order in orders]
-    if not any(order.waits_for for order in orders):
-        print_table(LISTED, rows, empty="No order.")
-        return
-    waits = [brief(order.waits_for.message, WAITS_CHARACTERS) if order.waits_for else "" for order in orders]
-    print_table(
-        (*LISTED[:-1], WAITS, LISTED[-1]),
-        [(*row[:-1], wait, row[-1]) for row, wait in zip(rows, waits, strict=True)],
-        empty="",
-    )
-
-
-def _row(order: "WorkOrder") -> Sequence[str]:
-    from mcc.contracts.order import OrderKind
-    from mcc.contracts.shape import now
-    from mcc.view import figures
-
-    ran = ((order.finished_at or now()) - order.started_at).total_seconds() if order.started_at else None
-    return (
-        order.id,
-        order.status,
-        clock(order.created_at),
-        "" if ran is None else figures.seconds(ran),
-        "?" if order.usage.cost_usd is None else figures.cost(order.usage),
-        GENERATOR if order.kind is OrderKind.GENERATE else order.agent,
-        order.drone or "",
-        (order.prompt or order.session_title)[:CELL_CHARACTERS],
-    )
 
 
 @reading_command(app)
@@ -302,7 +276,7 @@ def _print_control(call: ServiceCall, order_id: str, what: str, receipt: "Receip
     """Print the receipt of a control, or with `wait` its outcome once it has one, and exit."""
     if not wait:
         if not call.printed(receipt):
-            print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
+            print_wrapped(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
         raise typer.Exit(DONE)
     control = _settled(call.client, order_id, receipt.id)
     if call.as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import FAILED, USAGE, fail, print_pairs, say
+from mcc.cli.command import FAILED, USAGE, fail, print_pairs, print_wrapped, say
 from mcc.cli.server import ServiceCall, list_by_default, service_command
 from mcc.view.offers import print_offers
 from mcc.view.output import clean
@@ -37,7 +37,7 @@ def list_tools(call: ServiceCall) -> None:
     ]
     print_offers(columns, rows, empty="No tool: is there a drone?")
     for line in _servers(tools):
-        print(clean(line))
+        print_wrapped(line)
 
 
 list_by_default(app, list_tools)

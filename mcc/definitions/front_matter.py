@@ -52,6 +52,10 @@ class NotAgreed(Notice):
     """The file is valid but not used, because the operator did not agree to what it asks for."""
 
 
+LISTED = "; there is: "
+"""Stands in a message before a list of all that would have been right."""
+
+
 def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """`; did you mean 'x'?` for the nearest name; else a list of what exists: `listed`, or all of `known`."""
     names = sorted(known)
@@ -59,7 +63,7 @@ def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = N
     if near is not None:
         return f"; did you mean {near!r}?"
     shown = sorted(names if listed is None else listed)
-    return f"; there is: {', '.join(shown)}" if shown else "; there is none"
+    return f"{LISTED}{', '.join(shown)}" if shown else "; there is none"
 
 
 FILE_BYTES = 32 * 1024

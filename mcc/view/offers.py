@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mcc.view.output import clean
+from mcc.view.output import print_wrapped
 from mcc.view.tables import print_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def print_offers(
     cells = [(offer.name, state, *more) for (offer, more), state in zip(rows, states, strict=True)]
     print_table(columns, cells, empty=empty)
     for offer in (offer for offer, _ in rows if offer.problem):
-        print(f"\n{clean(offer.name)}: {clean(offer.problem or '')}")
+        print_wrapped(f"\n{offer.name}: {offer.problem}")
 
 
 def _state(one: "Offer | Capability") -> str:
@@ -43,7 +43,7 @@ def print_checks(checks: Sequence["ModelCheck"]) -> None:
 
     print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
     for warning in (f"{checked.name}: {sentence}" for checked in checks for sentence in _sentences(checked)):
-        print(f"\n{clean(warning)}")
+        print_wrapped(f"\n{warning}")
     if spent := total(checks):
         print(f"\n{figures.spent(spent)}")
 

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mcc.contracts.invisible import (
@@ -118,6 +119,20 @@ def short_id(full_id: str) -> str:
     return full_id[-12:]
 
 
+def clock(moment: datetime | None) -> str:
+    """A time in this machine's time zone; "" for None."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""
+
+
+def clock_beside(moment: datetime, at: datetime) -> str:
+    """A time in this machine's time zone as somebody who looks at the time `at` needs it: of the same day the time, of
+    the same year month, day and time, else the date."""
+    local, reference = moment.astimezone(), at.astimezone()
+    if local.date() == reference.date():
+        return f"{local:%H:%M:%S}"
+    return f"{local:%m-%d %H:%M}" if local.year == reference.year else f"{local:%Y-%m-%d}"
+
+
 def say(sentence: str) -> None:
     """Print a sentence for people, made `clean` and wrapped to the terminal. To stderr, so that stdout holds only the
     command's result. Dropped without an error where stderr is a closed pipe."""
@@ -128,6 +143,14 @@ def show_wrapped(text: str) -> None:
     """As `say`, text that is clean already."""
     columns = window(stderr=True)
     show("\n".join(part for line in text.split("\n") for part in wrapped(line, columns, 0)))
+
+
+def print_wrapped(text: str, indent: int = 2) -> None:
+    """Print sentences for people to stdout, made `clean`; on a terminal wrapped at blanks, further lines indented."""
+    columns = window()
+    for line in clean(text).split("\n"):
+        for part in wrapped(line, columns, indent):
+            print(part)
 
 
 def write_anything() -> None:

@@ -137,22 +137,43 @@ def _grow(branch: Tree, story: Story, node: StoryNode, at: datetime, detail: Ord
                 assert_never(row)
 
 
-def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Text:
-    line = Text(overflow="ellipsis", no_wrap=True)
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """An agent on one line. Where the window is too narrow, first the title gives way to the figures, then what the
+    model says; each keeps `_KEPT` columns."""
+
+    name: Text
+    title: Text
+    speech: Text
+    figures: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        title, speech = self.title.copy(), self.speech.copy()
+        for part in (title, speech):
+            room = options.max_width - sum(one.cell_len for one in (self.name, title, speech, self.figures))
+            if room < 0:
+                part.truncate(max(_KEPT, part.cell_len + room), overflow="ellipsis")
+        yield Text.assemble(self.name, title, speech, self.figures, overflow="ellipsis", no_wrap=True)
+
+
+_KEPT = 16
+
+
+def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> AgentLine:
+    line, name, speech = Text(), Text(), Text()
     is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
-    line.append(f"{mark} ", style)
-    line.append(exact_line(node.name), "bold")
+    name.append(f"{mark} ", style)
+    name.append(exact_line(node.name), "bold")
     if node.origin:
-        line.append(f"  from {one_line(node.origin, 60)}", "yellow")
-    if title := node.record.started.title:
-        line.append(f"  {one_line(title, 60)}")
+        name.append(f"  from {one_line(node.origin, 60)}", "yellow")
+    title = Text(f"  {one_line(node.record.started.title, 60)}" if node.record.started.title else "")
     # Why a model is silent stands before the figures, which a narrow window cuts off.
     is_stalled = bool(node.note) and not rests and node.speech is not None and not node.speech.kind
     if is_stalled:
         line.append(f"  {one_line(node.note, 200)}", "yellow")
-    elif not rests and (speech := _speech(node, story.root)):
-        line.append(f"  {speech}", "italic cyan")
+    elif not rests and (said := _speech(node, story.root)):
+        speech.append(f"  {said}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
     if is_paused:
@@ -160,7 +181,7 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Text
     if node.note and not is_stalled and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
         line.append(f"  {one_line(node.note, 200)}", "yellow")
-    return line
+    return AgentLine(name, title, speech, line)
 
 
 def _speech(node: StoryNode, root: StoryNode | None) -> str:

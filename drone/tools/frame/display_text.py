@@ -124,6 +124,16 @@ def one_line(text: str, most: int) -> str:
     return visible(" ".join(text.split()), most)
 
 
+def both_ends(text: str, most: int) -> str:
+    """As `one_line`, but where it is too long, its middle is left out: what went wrong stands at the beginning of an
+    error's words, and at the end of a traceback, and what to do about it at the end of both."""
+    line = one_line(text, len(text))
+    if len(line) <= most:
+        return line
+    head = most // 4
+    return f"{line[:head].rstrip()} … {line[head + 3 - most :].lstrip()}"
+
+
 def visible_json(value: Any, levels: int = MOST_LEVELS) -> Any:
     """JSON with each text in it made `visible`. Raises ValueError if it is nested deeper than `levels`."""
     if levels == 0:

@@ -103,7 +103,7 @@ def main() -> None:
         if method in ("initialize", "server/discover") and PLAN.get("init") == "hang":
             time.sleep(3600)
         if method in ("initialize", "server/discover") and PLAN.get("init") == "crash":
-            sys.stderr.write("no configuration\n")
+            sys.stderr.write(PLAN.get("says", "no configuration\n"))
             sys.stderr.flush()
             os._exit(2)
         if method == "initialize":

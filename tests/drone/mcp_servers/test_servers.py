@@ -67,11 +67,15 @@ async def test_of_a_call_in_which_the_server_dies_nobody_knows_what_it_did(
 
 async def test_a_program_that_does_not_start_says_what_to_do(serve: Serve) -> None:
     config = program({}, env={"TOKEN": "NOT_SET"})
-    servers = serve(gone=McpServer(command=("no-such-server",)), bare=config, dead=program({"init": "crash"}))
+    traceback = program({"init": "crash", "says": "a line of its traceback\n" * 100 + "install it with its extra"})
+    servers = serve(
+        gone=McpServer(command=("no-such-server",)), bare=config, dead=program({"init": "crash"}), long=traceback
+    )
     await servers.look()
     problems = {one.server: one.problem or "" for one in servers.capabilities()}
     assert "no program 'no-such-server'" in problems["gone"] and "NOT_SET is not set" in problems["bare"]
     assert "no configuration" in problems["dead"]
+    assert "install it with its extra" in problems["long"] and len(problems["long"]) < 700
     assert {one.state for one in servers.capabilities()} == {"broken"} and not (await servers.tools()).specs()
 
 

@@ -75,6 +75,28 @@ async def test_a_provider_s_own_key_never_goes_to_another_address(bench: Any) ->
     assert "sk-openai" not in str(provider.requests[0].headers)
 
 
+@pytest.mark.parametrize(
+    ("keys", "table", "advice"),
+    [
+        ({}, {}, 'No key was sent. Name the variable that holds one in mcc.toml: api_key_env = "VARIABLE".'),
+        (
+            {"OPENAI_API_KEY": "k" * 20},
+            {},
+            "No key was sent: that in OPENAI_API_KEY goes to its provider's own address",
+        ),
+        ({"FAST": "k" * 20}, {"api_key_env": "FAST"}, "Check the key in FAST."),
+    ],
+    ids=["no key", "a key for another address", "a wrong key"],
+)
+async def test_a_server_that_wants_a_key_says_which_was_sent_and_where_to_name_one(
+    bench: Any, keys: dict[str, str], table: dict[str, Any], advice: str
+) -> None:
+    provider = bench.Provider(httpx.Response(401, json={"error": {"message": "who are you"}}))
+    fast = config(base_url="https://fast.test/v1", **table)
+    error = await bench.refused(Models(settings(keys=keys, models={"fast": fast}), wire=Loopback(provider)).get("fast"))
+    assert advice in str(error)
+
+
 async def test_a_provider_without_a_common_address_wants_one_and_finds_its_own_key(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"))
     address = "https://mine.openai.azure.com/openai/deployments/d"

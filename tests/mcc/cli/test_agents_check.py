@@ -7,6 +7,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.agent_files import checked, offers_here
+from mcc.cli.agents import sentences_of
 from mcc.cli.main import app
 from mcc.contracts.answers import Offer
 from tests.mcc.cli.in_process import CliRunner
@@ -162,3 +163,14 @@ def test_the_users_own_agents_are_checked_too_and_folders_are_told(
     assert "here that is read_file" in done.stdout and "warning: " in done.stdout
     assert "folders is not read: deep/" in done.stdout and "1 error, 1 warning" in done.stdout
     assert "here that is read_file" in check(own / "odd.md").stdout
+
+
+def test_a_list_of_all_that_there_is_stands_with_the_first_finding_only(tmp_path: Path) -> None:
+    drones = [Offer(name="read_file", group="workspace_read", drones=("d1",))]
+    for name in ("odd", "queer"):
+        write(tmp_path / ".mcc" / "agents" / f"{name}.md", name, "tools: [xyzzyx, plughplugh]")
+    found = checked(tmp_path, None, tools=drones)
+    sentences = list(sentences_of(found))
+    assert [sentence.partition("'")[2].partition("'")[0] for sentence in sentences] == ["xyzzyx", "plughplugh"] * 2
+    assert [("; there is: coordination, " in sentence) for sentence in sentences] == [True, False, False, False]
+    assert all("; there is: " in str(error) for error in found.errors)

@@ -13,12 +13,12 @@ import pytest
 ANSWER = "Use `x = 1`:\n\n```python\nprint(1)\n```\n\n[bold]kept[/bold] \x1b[41m"
 
 
-def on_a_terminal(program: str) -> bytes:
-    """What a Python program writes to its terminal."""
+def on_a_terminal(program: str, **variables: str) -> bytes:
+    """What a Python program writes to its terminal. `variables`: more of its environment."""
     ours, theirs = pty.openpty()
     shown = b""
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm"}
+        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm", **variables}
     ):
         os.close(theirs)
         try:
@@ -78,3 +78,20 @@ def test_what_is_longer_than_the_screen_is_paged_in_colours() -> None:
     assert shower.returncode == 0
     assert b"\x1b[1mline 9 " in shown and b"ESC[" not in shown
     assert b"line 98 " not in shown
+
+
+SENTENCE = "no limit of a whole call for memory: " + "the cgroups here have none of the controllers that it takes " * 2
+SENTENCES = f"""
+from mcc.cli.command import print_wrapped
+from mcc.cli.doctor import print_finding
+print_finding("warning", "sandbox", {SENTENCE!r}, "run drones as a user of their own")
+print_wrapped("error: counter.md, line 4: " + {SENTENCE!r})
+"""
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_word_of_a_finding_or_a_message_is_broken_by_the_edge_of_the_window(columns: int) -> None:
+    shown = on_a_terminal(SENTENCES, COLUMNS=str(columns), NO_COLOR="1").decode()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").splitlines()
+    assert len(lines) > 4 and max(map(len, lines)) <= columns
+    assert "".join(lines).count("controllers") == 4 and all(line[0] in "!e " for line in lines)

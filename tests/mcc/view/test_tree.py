@@ -48,6 +48,13 @@ def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
     )
 
 
+def test_in_a_narrow_window_titles_give_way_to_figures() -> None:
+    assert shown(journal(*TURN), width=74).splitlines()[3] == (
+        "└── ⠋ explore  Read [bold]the⟦U…  4.0 s · 60 tokens · $0 · offline/offline"
+    )
+    assert all("  4.0 s · 60 tokens" in shown(journal(*TURN), width=width) for width in (50, 60, 100))
+
+
 def test_the_tree_of_a_finished_order_stands_still() -> None:
     assert shown(journal(*TURN, *END)) == (
         "order 000000000001 succeeded  16.0 s · 170 tokens · $0\n"
