@@ -60,21 +60,23 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
         tune_allocator()
         drone = self.opened(effective(worker), worker.app.hire)
+        # Before the start: it may wait for a database, for Redis and for the sandbox's programs.
+        self._drain_on_signals(worker, drone)
+        most_seconds = worker.app.settings.drain_hand_back_seconds + EXIT_SECONDS
+        threading.Thread(target=exit_in_time, args=(drone, most_seconds), name="exit-in-time", daemon=True).start()
         try:
             drone.start(pause, stop_worker)
         except DroneCannotStart as problem:
+            state.maybe_shutdown()
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
         worker.app.drone = drone
         tune_collector()
-        self._drain_on_signals(worker, drone)
         # A queue for this start alone, so that no other process takes its canaries.
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))
         drone.start_canary(queue, restart=lambda: restart_consumer(worker))
         signal.set_wakeup_fd(drone.watch_over(), warn_on_full_buffer=False)
-        most_seconds = worker.app.settings.drain_hand_back_seconds + EXIT_SECONDS
-        threading.Thread(target=exit_in_time, args=(drone, most_seconds), name="exit-in-time", daemon=True).start()
 
     def stop(self, worker: Any) -> None:
         drone: DroneProcess | None = worker.app.drone
@@ -102,9 +104,10 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
 def pause(seconds: float) -> None:
     """Wait for so many seconds; if a signal tells the worker to end, raise the exception that ends it."""
+    state.maybe_shutdown()
     for _ in range(math.ceil(seconds / LOOK_SECONDS)):
-        state.maybe_shutdown()
         threading.Event().wait(LOOK_SECONDS)
+        state.maybe_shutdown()
 
 
 def effective(worker: Any) -> Settings:
@@ -143,8 +146,8 @@ def stop_worker(kind: "GivenUp") -> None:
 
 def exit_in_time(drone: "DroneProcess", most_seconds: float) -> None:
     """Make the process exit once everything is handed back, and at most `most_seconds` after it was told to end: even
-    if Celery hangs on a broker that does not answer, or the hand-back on a database."""
-    drone.ending.wait()
+    if Celery hangs on a broker that does not answer, or the hand-back or the start on a database."""
+    drone.told_to_end()
     over = time.monotonic() + most_seconds
     drone.drained.wait(most_seconds)
     threading.Event().wait(min(GONE_SECONDS, max(0.0, over - time.monotonic())))

@@ -5,8 +5,9 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Literal
@@ -38,6 +39,7 @@ log = structlog.get_logger("drone")
 
 LOOK_SECONDS = 1.0
 START_SECONDS = 60.0
+HIRE_LOOK_SECONDS = 0.1
 HAND_BACK_SECONDS = 1.0
 """How much longer than `drain_hand_back_seconds` handing orders back may take."""
 
@@ -87,8 +89,7 @@ class DroneProcess:
         self._drain_requests: SimpleQueue[None] = SimpleQueue()
         self._stop_worker: Callable[[GivenUp], None] = lambda why: None
         self._why_given_up = ""
-        self.ending = threading.Event()
-        """Set when this drone begins to end."""
+        self._end_requests: SimpleQueue[None] = SimpleQueue()
         self.drained = threading.Event()
         self._ending = threading.Thread(target=self._end, name="drain", daemon=True)
         self._keeper: Keeper
@@ -100,8 +101,8 @@ class DroneProcess:
     ) -> None:
         """Register and begin to look for work; waits for an unavailable database. Raises `DroneCannotStart`.
 
-        `pause` waits for so many seconds, and may raise to end the wait. `stop_worker` is called when this drone gives
-        up by itself; it should end the process with a code that says so.
+        `pause` waits for so many seconds, and may raise to end the start; nothing is registered by then. `stop_worker`
+        is called when this drone gives up by itself; it should end the process with a code that says so.
         """
         self._stop_worker = stop_worker
         try:
@@ -114,13 +115,17 @@ class DroneProcess:
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
             # Before registering, because the registration lists the crew's agents, tools and models.
-            crew, self._sandbox = self._loop.submit(self._hire_crew()).result(START_SECONDS)
+            crew, self._sandbox = self._hired(pause)
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
-        except StoreUnavailable as problem:
-            raise DroneCannotStart(f"The database cannot be reached: {problem}") from problem
-        except MetricsUnavailable as problem:
-            raise DroneCannotStart(str(problem)) from problem
+        except BaseException as problem:
+            # An interpreter that ends under a thread that still runs aborts.
+            self._loop.stop()
+            if isinstance(problem, StoreUnavailable):
+                raise DroneCannotStart(f"The database cannot be reached: {problem}") from problem
+            if isinstance(problem, MetricsUnavailable):
+                raise DroneCannotStart(str(problem)) from problem
+            raise
         self._workshop = self._loop.submit(self._open(crew)).result(START_SECONDS)
         self._loop.submit(self._workshop.run()).add_done_callback(self._workshop_ended)
         self._sweep = SweepLoop(
@@ -134,6 +139,15 @@ class DroneProcess:
         self._keeper.start()
         self._sweep.start()
         self._ending.start()
+
+    def _hired(self, pause: Callable[[float], None]) -> tuple[Crew, SandboxState]:
+        """The crew and its sandbox, which may take seconds. Raises TimeoutError, and whatever `pause` raises."""
+        hiring, over = self._loop.submit(self._hire_crew()), time.monotonic() + START_SECONDS
+        while not wait([hiring], HIRE_LOOK_SECONDS).done:
+            pause(0.0)
+            if time.monotonic() > over:
+                raise TimeoutError(f"the crew was not there within {START_SECONDS:g} s")
+        return hiring.result()
 
     def _refuse_unfit_redis(self) -> None:
         """Raises `DroneCannotStart` for one that lacks something; without any Redis a drone still polls the
@@ -191,7 +205,12 @@ class DroneProcess:
     def drain(self) -> None:
         """Begin to end: claim nothing more, and hand back the orders that do not end soon. Safe in signal handlers."""
         self._draining = True
+        self._end_requests.put(None)
         self._drain_requests.put(None)
+
+    def told_to_end(self) -> None:
+        """Wait until this drone was told to end, also while it still starts. For one thread."""
+        self._end_requests.get()
 
     def give_up(self, why: str, kind: GivenUp = "broken") -> None:
         """End in good order, so that a supervisor starts another process; `why` is part of a sentence."""
@@ -229,7 +248,6 @@ class DroneProcess:
 
     def _end(self) -> None:
         self._drain_requests.get()
-        self.ending.set()
         log.info("draining", drone=self._settings.name, active=self._slots.active)
         # Before the orders are wound down: other drones divide waiting orders among those that are up, and this one no
         # longer is.

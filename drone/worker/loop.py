@@ -59,9 +59,9 @@ class SharedLoop:
             self._loop.call_soon_threadsafe(function)
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Cancel the remaining tasks and end the thread; waits at most `seconds`."""
-        self.call(self._loop.stop)
+        """Cancel the remaining tasks and end the thread, if it was started; waits at most `seconds`."""
         if self._thread.is_alive():
+            self.call(self._loop.stop)
             self._thread.join(seconds)
 
     def _run(self) -> None:

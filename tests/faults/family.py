@@ -38,6 +38,7 @@ from tests.ports import free_port
 
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
 END_SECONDS = 15.0
+"""A drone ends within 9.4 s of a signal, also while it starts; before that, SQLite may wait 5 s for a lock."""
 READY_SECONDS = 60.0
 
 

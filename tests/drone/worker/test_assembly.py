@@ -1,3 +1,4 @@
+import asyncio
 import threading
 import time
 from dataclasses import replace
@@ -90,6 +91,31 @@ def test_a_drone_that_runs_as_root_says_so_once_when_it_starts(
         assert drone.drained.wait(10)
         drone.close()
     assert [line["log_level"] for line in lines if line["event"] == AS_ROOT] == ["warning"] * warnings
+
+
+class NeverHired(FakeCrew):
+    async def sandbox(self) -> SandboxState:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_drone_that_is_told_to_end_while_it_starts_starts_no_further_and_registers_nothing(tmp_path: Path) -> None:
+    """Whatever ends a process in time hears of it as well, although nothing is drained yet."""
+    store = temporary_store()
+    drone = DroneProcess(settings(tmp_path), store, NeverHired, wedged=lambda: None)
+    pauses: list[float] = []
+
+    def told(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            drone.drain()
+            drone.told_to_end()
+            raise SystemExit(0)
+
+    with pytest.raises(SystemExit):
+        drone.start(told)
+    assert not drone.drained.is_set()
+    assert list(store.leases.drones()) == []
 
 
 def test_a_drone_serves_metrics_of_what_it_does(tmp_path: Path) -> None:
