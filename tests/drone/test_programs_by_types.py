@@ -16,6 +16,7 @@ from drone.models.guards import UnknownModel
 from drone.models.scripted import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
+CACHE = ROOT / ".mypy_cache" / "programs"
 CLERK = drone.AgentDefinition(name="clerk", prompt="Answer.")
 
 PROGRAM = '''
@@ -123,7 +124,8 @@ def test_a_program_with_tools_and_a_gate_is_strictly_typed(tmp_path: Path) -> No
     program.write_text(PROGRAM)
     subprocess.run([sys.executable, program], cwd=ROOT, check=True, timeout=60, env={"PYTHONPATH": str(ROOT)})
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", program],
+        # One cache for all runs, beside that of `make check`, whose options differ.
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", f"--cache-dir={CACHE}", program],
         cwd=ROOT,
         capture_output=True,
         text=True,

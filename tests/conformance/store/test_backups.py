@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -14,7 +15,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.engine import Database
-from mcc.store.database.migrate import downgrade, schema_problem, upgrade
+from mcc.store.database.migrate import schema_problem, upgrade
 from mcc.store.store import Store, open_store
 from mcc.store.upkeep.backup import TABLES, BadBackup, OccupiedDatabase, restore, write_backup
 from mcc.testing import FakeClock, temporary_store
@@ -36,10 +37,9 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> 
     database = Database(url, clock=clock)
     yield database
     database.close()
-    downgrade(url, "base")
-    forget = Database(url)
-    forget.write(lambda connection: connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version"))
-    forget.close()
+    with psycopg.connect(url) as link:
+        link.execute("DROP SCHEMA public CASCADE")
+        link.execute("CREATE SCHEMA public")
 
 
 @pytest.fixture

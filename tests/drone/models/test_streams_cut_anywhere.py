@@ -8,9 +8,7 @@ import httpx
 import pytest
 
 from drone.agent.ports.model import ModelError, Reply
-
-STRIDE = 3
-"""Bytes between two cuts: each is a connection of its own."""
+from tests.drone.models.cuts import cuts
 
 TEXT = "Grüße – 😀 und mehr"
 ARGUMENTS = '{"path": "src/ü.py", "deep": [1, {"x": null}]}'
@@ -102,7 +100,7 @@ async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(
     assert whole.tool_calls[0].arguments == {"path": "src/ü.py", "deep": [1, {"x": None}]}
     complete_from = len(whole_bytes) if signal is None else whole_bytes.index(signal) + len(signal)
 
-    for cut in range(0, len(whole_bytes), STRIDE):
+    for cut in cuts(whole_bytes):
         error = httpx.ReadError("gone") if cut % 2 else None  # The connection breaks, or the answer ends.
         provider = bench.Provider(bench.streamed(whole_bytes[:cut], error=error))
         try:

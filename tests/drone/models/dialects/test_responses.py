@@ -31,6 +31,7 @@ from mcc.contracts.blocks import (
     ToolCallBlock,
     blocks_of,
 )
+from tests.drone.models.cuts import cuts
 from tests.drone.models.dialects import responding as wire
 from tests.drone.models.loopback import Loopback
 
@@ -290,7 +291,7 @@ async def test_reasoning_that_can_be_read_goes_back_whole(bench: Any) -> None:
 async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(bench: Any, error: Exception | None) -> None:
     data = wire.streamed([wire.reasoning(1, "Hm"), wire.message(1, TEXT), wire.call(1, "read_file", {"path": "b"})])
     whole = await replied(bench, data)
-    for cut in range(0, len(data), 1 if error is None else 5):
+    for cut in cuts(data):
         provider = bench.Provider(bench.streamed(data[:cut], error=error))
         try:
             reply = await model(provider).ask(bench.asking(), bench.RecordingListener())
