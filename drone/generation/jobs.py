@@ -21,12 +21,18 @@ Part: TypeAlias = Role | Literal["outline"]
 WHOLE: tuple[Part, ...] = ("metadata", "node")
 """In the order of work: values may depend on metadata."""
 
+AGAIN = 2
+"""Most further runs of one agent in a generation, for what rules of nodes above its own find once all is made."""
+
 STRUCTURE: tuple[Part, ...] = ("metadata", "outline")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeJob:
-    """One agent of one node. `agent` is the agent's name in its record, such as "course/lesson:metadata"."""
+    """One run of one agent of one node. `agent` is the agent's name in its record, such as "course/lesson:metadata".
+
+    `again`: 0 for its first run in the generation, then 1, 2. `told`: what such a further run is to change.
+    """
 
     node_id: str
     part: Part
@@ -35,9 +41,19 @@ class NodeJob:
     agent: str
     record_id: str
     generator_id: str
+    again: int = 0
+    told: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, blueprint: Blueprint, state: DocumentState, node_id: str, part: Part, generator_id: str) -> "NodeJob":
+    def of(
+        cls,
+        blueprint: Blueprint,
+        state: DocumentState,
+        node_id: str,
+        part: Part,
+        generator_id: str,
+        again: int = 0,
+    ) -> "NodeJob":
         node = state.nodes[node_id]
         agent = f"{blueprint.spec.blueprint}/{node.component}"
         return cls(
@@ -46,8 +62,9 @@ class NodeJob:
             state.path(node),
             node.component,
             agent if part == "node" else f"{agent}:{part}",
-            record_of(generator_id, node_id, part),
+            record_of(generator_id, node_id, part, again),
             generator_id,
+            again,
         )
 
     @property
@@ -56,14 +73,23 @@ class NodeJob:
         return "metadata" if self.part == "metadata" else "node"
 
     @property
+    def title(self) -> str:
+        return f"{self.path}, again" if self.again else self.path
+
+    @property
     def origin(self) -> Origin:
         """The origin of journal entries: at any depth of the node, its record is a child of the generator's."""
         return Origin(record_id=self.record_id, parent_id=self.generator_id, agent=self.agent, depth=1)
 
 
-def record_of(generator_id: str, node_id: str, part: Part) -> str:
-    """The id of the agent's record, derived so that a drone that resumes the generation finds it again."""
-    return derived_id(generator_id, node_id, part)
+def record_of(generator_id: str, node_id: str, part: Part, again: int = 0) -> str:
+    """The id of the record of a run, derived so that a drone that resumes the generation finds it again."""
+    return derived_id(generator_id, node_id, part, *([again] if again else []))
+
+
+def records_of(generator_id: str, node_id: str, part: Part) -> tuple[str, ...]:
+    """The ids that the records of all runs of this agent may have, in the order of the runs."""
+    return tuple(record_of(generator_id, node_id, part, again) for again in range(AGAIN + 1))
 
 
 def due(blueprint: Blueprint, state: DocumentState, node_id: str, part: Part) -> bool:
@@ -76,11 +102,31 @@ def due(blueprint: Blueprint, state: DocumentState, node_id: str, part: Part) ->
         return False
     if not frame_of(blueprint, node.component, part).tools:
         return False  # it has nothing that it could set
-    pending = [name for name in pending_of(blueprint, state, node) if not _is_held(node, name)]
+    pending = [name for name in pending_of(blueprint, state, node, own=True) if not _is_held(node, name)]
     outdated = {stamped for stamped, _ in assessment.outdated(node)}
     if part == "metadata":
         return part in outdated or any(name.startswith("metadata.") for name in pending)
     return part in outdated or node.failure is not None or any(not name.startswith("metadata.") for name in pending)
+
+
+def told_below(state: DocumentState) -> Mapping[str, tuple[str, ...]]:
+    """By node id, what broken rules of nodes above say that is to be changed there."""
+    told: dict[str, tuple[str, ...]] = {}
+    for verdict in (verdict for node in state.walk() for verdict in node.verdicts if verdict.ok is False):
+        for node_id, text in verdict.below:
+            if node_id in state.nodes:
+                told[node_id] = (*told.get(node_id, ()), text)
+    return told
+
+
+def part_told(blueprint: Blueprint, node: Node) -> Role | None:
+    """Which agent of the node is told: that of its values, or where it may set none, that of its metadata. None where
+    neither may set anything, or where the last run failed, which is what is to be mended first."""
+    fields = blueprint.component(node.component).fields
+    free = {name.partition(".")[0] for name, one in fields.items() if not (one.spec.computed or _is_held(node, name))}
+    if node.failure is not None:
+        return None
+    return "node" if "props" in free else "metadata" if "metadata" in free else None
 
 
 def _is_held(node: Node, name: str) -> bool:

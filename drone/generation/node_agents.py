@@ -26,7 +26,7 @@ from mcc.contracts.ids import derived_id
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason
-from mcc.documents.briefs import Brief, brief_of
+from mcc.documents.briefs import Brief, brief_of, told_section
 from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import Judged, RunFailure, Settle
 from mcc.documents.state import DocumentState
@@ -81,11 +81,14 @@ class NodeAgents:
         check = NodeCheck(self.documents, job, self.slow)
         form = form_of(self.documents.blueprint, state, job.node_id, job.role)
         agent = self.hire(replace(self._request(job, brief, asked, check), form=form))
-        prompt = self.redact("\n\n".join(filter(None, (brief.task, brief.present))))
+        prompt = self.redact("\n\n".join(filter(None, (brief.task, brief.present, told_section(job.told)))))
+        if job.again and record is not None:
+            # The rule may hold by now, or find something else: what this run was told stands in its record alone.
+            prompt = record.conversation.task
         task = Task(
             prompt=prompt,
             record_id=job.record_id,
-            title=job.path,
+            title=job.title,
             parent_id=job.generator_id,
             depth=job.origin.depth,
             agent=job.agent,

@@ -125,7 +125,7 @@ class NodeCheck:
 
 
 def _judged(*found: Verdicts) -> tuple[Judged, ...]:
-    return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for some in found for one in some.values())
+    return tuple(Judged.of(verdict) for verdicts in found for verdict in verdicts.values())
 
 
 def _has(component: CompiledComponent, kind: str) -> bool:
@@ -158,4 +158,4 @@ async def _function_verdicts(
     documents: DocumentPort, state: DocumentState, id: str, threads: OwnThreads
 ) -> tuple[Judged, ...]:
     found = await threads.gate(judge_functions, documents.blueprint, state, id, documents.functions, state.version)
-    return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for one in found.values() if one.ok is not None)
+    return tuple(Judged.of(verdict) for verdict in found.values() if verdict.ok is not None)

@@ -1,11 +1,12 @@
 """The orchestrator of a generation: walks the document from its root down and runs an agent wherever one is due."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from itertools import product
 
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.idle_watch import Block
@@ -13,7 +14,19 @@ from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, failu
 from drone.agent.spending.allowance import LAST_REPLY_TOKENS, OWN_CLOCK_SECONDS, headroom_output, headroom_seconds
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
 from drone.agent.turns.turn import Turn, wait_while_paused
-from drone.generation.jobs import STRUCTURE, WHOLE, NodeJob, Part, due, functions_of, record_of
+from drone.generation.jobs import (
+    AGAIN,
+    STRUCTURE,
+    WHOLE,
+    NodeJob,
+    Part,
+    due,
+    functions_of,
+    part_told,
+    record_of,
+    records_of,
+    told_below,
+)
 from drone.generation.node_agents import Hire, NodeAgents
 from drone.generation.node_check import judge_open_functions
 from drone.generation.outline import NotApproved, OrderParked, Outline
@@ -92,9 +105,7 @@ class Orchestrator:
                     if self._request.asked.outline:
                         await self._make_outline(control)
                     await self._visit((await self._state()).root_id, control, WHOLE)
-                    await judge_open_functions(
-                        self._documents, self._turn.threads, self._root.origin, self._request.order_id
-                    )
+                    await self._mend(control)
         except UnknownNode as problem:
             # Nothing is in question then, so that the result counts no node as failed.
             self._selection = Selection(frozenset())
@@ -103,6 +114,71 @@ class Orchestrator:
             self._halt(GenerationHalt(None, f"{problem}"))
         except Stopped as stopped:
             self._halt(GenerationHalt(None, f"{stopped}", cuts_off=True))
+
+    async def _mend(self, control: AgentControl) -> None:
+        """Judge by functions what is made, and let the agents run again that these tell what to change, each at most
+        `AGAIN` times, and those below them whose prompts are others then."""
+        followed = await self._begun_again()
+        while True:
+            await judge_open_functions(self._documents, self._turn.threads, self._root.origin, self._request.order_id)
+            state = await self._state()
+            told = self._told(state)
+            tops = {node_id for node_id in (*told, *followed) if node_id in state.nodes}
+            if self._halted is not None or not tops:
+                return
+            async with side_by_side() as start:
+                for top in tops:
+                    if not any(above.id in tops for above in state.ancestors(state.nodes[top])):
+                        start(partial(self._visit_again, top, control, told))
+            followed = ()
+
+    async def _begun_again(self) -> tuple[str, ...]:
+        """The nodes whose agents an earlier drone let run again, their ended runs settled: those below may not have
+        followed yet."""
+        state, begun = await self._state(), dict[str, None]()
+        if not functions_of(self._documents.blueprint):
+            return ()
+        for node_id, part, again in product(state.nodes, WHOLE, range(1, AGAIN + 1)):
+            record = self._turn.tree.begun(record_of(self._root.id, node_id, part, again))
+            if record is not None:
+                begun[node_id] = None
+                if record.finished is not None:
+                    await self._finish(self._job(state, node_id, part, again), record.report())
+        return tuple(begun)
+
+    def _told(self, state: DocumentState) -> Mapping[str, tuple[str, ...]]:
+        """By node id, what agents that may still run again are told to change."""
+        blueprint, told = self._documents.blueprint, dict[str, tuple[str, ...]]()
+        for node_id, texts in told_below(state).items():
+            part = part_told(blueprint, state.nodes[node_id])
+            if part is not None and self._selection.has(state, node_id) and self._again(state, node_id, part):
+                told[node_id] = texts
+        return told
+
+    def _again(self, state: DocumentState, node_id: str, part: Part) -> NodeJob | None:
+        """The next further run of this agent, or the one under way; None where it has had all of them."""
+        for again in range(1, AGAIN + 1):
+            record = self._turn.tree.begun(record_of(self._root.id, node_id, part, again))
+            if record is None or record.finished is None:
+                return self._job(state, node_id, part, again)
+        return None
+
+    async def _visit_again(self, node_id: str, control: AgentControl, told: Mapping[str, tuple[str, ...]]) -> None:
+        """Let the agents of a node work again that are told something or whose prompts have changed, then those of its
+        children."""
+        for part in WHOLE:
+            state = self._seen
+            assert state is not None
+            if node_id not in state.nodes:
+                return
+            job = self._again(state, node_id, part)
+            if job is not None and part == part_told(self._documents.blueprint, state.nodes[node_id]):
+                job = replace(job, told=told.get(node_id, ()))
+            if job is not None and await self._work(job, control) is False:
+                return
+        async with side_by_side() as start:
+            for child in self._seen.children.get(node_id, ()) if self._seen else ():
+                start(partial(self._visit_again, child, control, told))
 
     async def _make_outline(self, control: AgentControl) -> None:
         """Make the structure and have it approved. Raises `OrderParked`, `NotApproved`."""
@@ -155,7 +231,11 @@ class Orchestrator:
         """Let the agents of a node work (these `parts`, in order), then visit its children concurrently."""
         worked = False
         for part in parts:
-            passed = await self._work(node_id, part, control)
+            seen = self._seen
+            assert seen is not None
+            if self._halted is not None or node_id not in seen.nodes:
+                return
+            passed = await self._work(self._job(seen, node_id, part), control)
             if passed is False:
                 return
             worked = worked or passed is True
@@ -166,16 +246,18 @@ class Orchestrator:
                 for child in children:
                     start(partial(self._visit, child, control, parts))
 
-    async def _work(self, node_id: str, part: Part, control: AgentControl) -> bool | None:
-        """Let this agent of the node work. Answers whether it passed, None where it had nothing to do.
+    def _job(self, state: DocumentState, node_id: str, part: Part, again: int = 0) -> NodeJob:
+        return NodeJob.of(self._documents.blueprint, state, node_id, part, self._root.id, again)
+
+    async def _work(self, job: NodeJob, control: AgentControl) -> bool | None:
+        """Let this agent work. Answers whether it passed, None where it had nothing to do.
 
         The caller leaves out all below a node whose agent did not pass: their prompts would contain unchecked values.
         """
-        seen = self._seen
+        seen, node_id = self._seen, job.node_id
         assert seen is not None
         if self._halted is not None or node_id not in seen.nodes:
             return False
-        job = NodeJob.of(self._documents.blueprint, seen, node_id, part, self._root.id)
         record = self._turn.tree.begun(job.record_id)
         if record is not None and record.finished is not None:
             return await self._finish(job, record.report())  # its run ended under an earlier drone
@@ -195,8 +277,11 @@ class Orchestrator:
             return report is not None and await self._finish(job, report)
 
     def _is_due(self, state: DocumentState, job: NodeJob) -> bool:
-        selected = self._selection.has(state, job.node_id)
-        return selected and due(self._documents.blueprint, state, job.node_id, job.part)
+        if not self._selection.has(state, job.node_id):
+            return False
+        if job.again and (job.told or state.nodes[job.node_id].failure is not None):
+            return bool(job.told)
+        return due(self._documents.blueprint, state, job.node_id, job.part)
 
     async def _run(self, job: NodeJob, state: DocumentState) -> Report | None:
         """Run the agent. Answers None where it could not start, which halts the generation."""
@@ -222,7 +307,8 @@ class Orchestrator:
             # Cancelled by the halt: the node is not marked as failed, and is due again in the next generation.
             return False
         stamp = None if job.part == "outline" else self._stamp(job)
-        if stamp is None or stamp.record_id != job.record_id:
+        later = records_of(self._root.id, job.node_id, job.part)[job.again :]
+        if stamp is None or stamp.record_id not in later:
             await self._agents.settle(job, report)
             await self._state()
         if report.completed:
@@ -285,7 +371,7 @@ class Orchestrator:
         tree, statuses = self._turn.tree, assessed(self._documents.blueprint, state).statuses
 
         def has_worked(node_id: str) -> bool:
-            return any(tree.begun(record_of(self._root.id, node_id, part)) for part in WHOLE)
+            return any(tree.begun(id) for part in WHOLE for id in records_of(self._root.id, node_id, part))
 
         selected = [node.id for node in state.walk() if self._selection.has(state, node.id)]
         worked = {node_id for node_id in selected if has_worked(node_id)}

@@ -119,9 +119,7 @@ class FunctionRules:
             verdicts = judge_functions(blueprint, state, node.id, self.functions, state.version)
             known = {verdict.rule: (verdict.ok, verdict.message) for verdict in node.verdicts}
             if any(known.get(rule) != (verdict.ok, verdict.message) for rule, verdict in verdicts.items()):
-                new[node.id] = tuple(
-                    Judged(rule=rule, ok=verdict.ok, message=verdict.message) for rule, verdict in verdicts.items()
-                )
+                new[node.id] = tuple(map(Judged.of, verdicts.values()))
         return new
 
 

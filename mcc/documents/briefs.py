@@ -85,7 +85,10 @@ def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role)
         broken = (
             verdict
             for verdict in node.verdicts
-            if verdict.ok is False and _concerns(verdict.rule, section) and not verdict.rule.endswith(".required")
+            if verdict.ok is False
+            and not verdict.below
+            and _concerns(verdict.rule, section)
+            and not verdict.rule.endswith(".required")
         )
         wrong = [f"- {verdict.rule}: {verdict.message}" for verdict in broken]
         yield from _section("Rules that do not hold", wrong)
@@ -101,6 +104,11 @@ def _present(blueprint: Blueprint, state: DocumentState, node: Node, role: Role)
     if role == "node":
         for target, found_nodes in reference_targets(blueprint, state, node):
             yield from _nodes(f"Nodes that are {with_article(target)}", blueprint, state, found_nodes)
+
+
+def told_section(texts: Sequence[str]) -> str:
+    """The part of a prompt with what an agent that runs again is to change, by rules of nodes above its own."""
+    return "\n\n".join(_section("What you are to change here, and nothing else", [f"- {text}" for text in texts]))
 
 
 def _section(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:

@@ -10,9 +10,10 @@ from pydantic_core import PydanticCustomError
 from mcc.contracts.blueprints import SpecName
 from mcc.contracts.documents import RuleError
 from mcc.contracts.generation import NodePath
-from mcc.contracts.shape import Closed, JsonObject, Text
+from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonObject, Text
 from mcc.contracts.similar import did_you_mean
 from mcc.documents.change import DispatchRefused
+from mcc.documents.node import RuleVerdict
 from mcc.rules.mistakes import mistakes
 
 MAX_VALUES = 250_000
@@ -136,11 +137,19 @@ class Select(AnyCommand):
 
 
 class Judged(Closed):
-    """The verdict of a rule that dispatch cannot judge itself, as it needs tool receipts or runs foreign code."""
+    """The verdict of a rule that dispatch cannot judge itself, as it needs tool receipts or runs foreign code.
+
+    `below` as in a `RuleVerdict`.
+    """
 
     rule: str
     ok: bool | None
     message: Text = ""
+    below: Annotated[tuple[tuple[str, Text], ...], LIST_AS_TUPLE] = ()
+
+    @classmethod
+    def of(cls, verdict: RuleVerdict) -> "Judged":
+        return cls(rule=verdict.rule, ok=verdict.ok, message=verdict.message, below=verdict.below)
 
 
 class RunFailure(Closed):

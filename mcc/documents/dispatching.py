@@ -233,7 +233,7 @@ def _judge(work: DispatchWork, id: str, functions: Functions | None) -> None:
     node = work.state.nodes[id]
     kinds = {rule.id: rule.kind for rule in work.component(node).rules}
     sent_verdicts = {
-        name: RuleVerdict(name, kinds[name], verdict.ok, verdict.message, work.version)
+        name: RuleVerdict(name, kinds[name], verdict.ok, verdict.message, work.version, verdict.below)
         for name, verdict in sent.items()
         if kinds.get(name) in ("function", "evidence")
     }
@@ -259,8 +259,7 @@ def _with_earlier_version(before: RuleVerdict | None, now: RuleVerdict) -> RuleV
     """An unchanged verdict keeps its version; one on evidence gets the new one, which ties it to the present value."""
     if before is None or now.kind == "evidence":
         return now
-    same = (now.kind, now.ok, now.message) == (before.kind, before.ok, before.message)
-    return before if same else now
+    return before if replace(now, version=before.version) == before else now
 
 
 def _change(work: DispatchWork, state: DocumentState, command_id: str | None) -> Change:

@@ -64,8 +64,9 @@ def judge_functions(
                 rule.id, "function", None, f"No function {rule.function!r} is known here.", version
             )
         else:
-            why = run_function(function, state, node, seconds)
-            verdicts[rule.id] = RuleVerdict(rule.id, "function", why is None, why or "", version)
+            wrong = run_function(function, state, node, seconds)
+            message, below = ("", ()) if wrong is None else (wrong.message, wrong.below)
+            verdicts[rule.id] = RuleVerdict(rule.id, "function", wrong is None, message, version, below)
     return verdicts
 
 
@@ -98,11 +99,13 @@ def judge_evidence(
 
 def errors_of(verdicts: Sequence[RuleVerdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
     """The broken rules, as `validate` and `done` list them: for the metadata agent (`role`) those of metadata fields,
-    for the node agent the others."""
+    for the node agent the others; not those that agents of nodes below are to mend."""
     return [
         {"node": path, "field": field_of_rule(one.rule), "rule": one.rule, "message": one.message}
         for one in verdicts
-        if one.ok is False and (role is None or (role == "metadata") == one.rule.startswith("metadata."))
+        if one.ok is False
+        and not one.below
+        and (role is None or (role == "metadata") == one.rule.startswith("metadata."))
     ]
 
 

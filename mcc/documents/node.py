@@ -55,13 +55,18 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The result of one rule. `ok` is None where it was not judged or cannot be (guidelines); `message` says why."""
+    """The result of one rule. `ok` is None where it was not judged or cannot be (guidelines); `message` says why.
+
+    `below`: the ids of nodes further down whose agents are to mend what is broken, each with what they are told; empty
+    where that is the business of the node's own agents.
+    """
 
     rule: str
     kind: RuleKind
     ok: bool | None
     message: str
     version: int
+    below: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

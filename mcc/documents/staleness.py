@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mcc.contracts.documents import By, Counts, NodeStatus
@@ -94,8 +94,13 @@ def assessed(blueprint: Blueprint, state: DocumentState) -> Assessment:
     return made
 
 
-def pending_of(blueprint: Blueprint, state: DocumentState, node: Node) -> tuple[str, ...]:
-    """What keeps a node pending: fields ("props.title"), children ("children.lesson"), rules of it ("rules[0]")."""
+def pending_of(blueprint: Blueprint, state: DocumentState, node: Node, *, own: bool = False) -> tuple[str, ...]:
+    """What keeps a node pending: fields ("props.title"), children ("children.lesson"), rules of it ("rules[0]").
+
+    `own`: without the rules that agents of nodes below it are to mend.
+    """
+    if own and any(verdict.below for verdict in node.verdicts):
+        node = replace(node, verdicts=tuple(verdict for verdict in node.verdicts if not verdict.below))
     return tuple(dict.fromkeys(_pending(blueprint.component(node.component), state, node)))
 
 

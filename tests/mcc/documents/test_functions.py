@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from mcc.documents.functions import LEFT_BEHIND, ReadOnlyNode, function, functions_in, run_function
+from mcc.documents.functions import LEFT_BEHIND, Objection, ReadOnlyNode, function, functions_in, run_function
 from tests.mcc.documents.blueprints import course, node, state
 
 
@@ -55,10 +55,43 @@ def test_functions_that_never_come_back_are_not_asked_without_end() -> None:
     there, forever, before = state(made, top), threading.Event(), set(threading.enumerate())
     try:
         told = {run_function(lambda found: forever.wait(), there, top, 0.0) for _ in range(LEFT_BEHIND)}
-        assert told == {"The function has not answered within 0 seconds."}
+        assert told == {Objection("The function has not answered within 0 seconds.")}
         refused = run_function(lambda found: True, there, top)
-        assert refused == "The function was not asked: too many others have not come back."
+        assert refused == Objection("The function was not asked: too many others have not come back.")
     finally:
         forever.set()
         for one in set(threading.enumerate()) - before:
             one.join(10)
+
+
+def test_an_answer_by_path_is_told_below_and_reads_as_one_sentence_for_people() -> None:
+    made = course()
+    top = node(made, "course")
+    there = state(made, top, node(made, "lesson", "1", "root"), node(made, "lesson", "2", "root"))
+    wrong = run_function(lambda found: {one.path: f"Not {one.path}." for one in found.children}, there, top)
+    assert wrong == Objection(
+        "/lesson-1: Not /lesson-1. /lesson-2: Not /lesson-2.", (("1", "Not /lesson-1."), ("2", "Not /lesson-2."))
+    )
+    assert run_function(lambda found: {}, there, top) is None
+
+
+@pytest.mark.parametrize(
+    "answer, sentence",
+    [
+        ({"/lesson-9": "No."}, "'/lesson-9', which is no path of a node below this one"),
+        ({"/": "No."}, "'/', which is no path of a node below this one"),
+        ({"/lesson-2": "No."}, "'/lesson-2', which is no path of a node below this one"),
+        ({7: "No."}, "'7', which is no path of a node below this one"),
+        ({"/lesson-1/activity-3": " "}, "did not say in a text what is wrong there"),
+        ({"/lesson-1/activity-3": None}, "did not say in a text what is wrong there"),
+        ({f"/lesson-{n}": "No." for n in range(201)}, "named 201 nodes; it may name 200 at once"),
+    ],
+)
+def test_an_answer_by_path_that_cannot_be_told_to_anybody_is_an_objection_with_the_reason(
+    answer: dict[object, object], sentence: str
+) -> None:
+    made = course()
+    lesson = node(made, "lesson", "1", "root")
+    others = node(made, "lesson", "2", "root"), node(made, "activity", "3", "1")
+    wrong = run_function(lambda found: answer, state(made, node(made, "course"), lesson, *others), lesson)
+    assert wrong is not None and sentence in wrong.message and wrong.below == ()
