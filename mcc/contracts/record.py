@@ -186,7 +186,7 @@ class ChatRecord(Closed):
     definition_digest: str
     definition_origin: DefinitionOrigin | None = None
     metadata: JsonObject = Field(default_factory=dict)
-    steps: tuple[Step, ...]
+    steps: Annotated[tuple[Step, ...], Field(repr=False)]
     result: JsonAny
     answer: Text | None
     error: Text | None
@@ -194,4 +194,4 @@ class ChatRecord(Closed):
     usage_total: Usage
     started_at: Moment
     finished_at: Moment | None
-    subagent_history: tuple["ChatRecord", ...]
+    subagent_history: Annotated[tuple["ChatRecord", ...], Field(repr=False)]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
@@ -41,8 +41,11 @@ class Blueprint:
 
     spec: BlueprintSpec
     digest: str
-    text: str = field(repr=False)
-    components: Mapping[str, CompiledComponent] = field(repr=False)
+    text: str
+    components: Mapping[str, CompiledComponent]
+
+    def __repr__(self) -> str:
+        return f"Blueprint({self.name!r}, {self.digest!r})"
 
     @property
     def name(self) -> str:

@@ -63,13 +63,13 @@ class Step:
     by: StepBy
     command: str
     node: str
-    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, repr=False)
     principal: str | None = None
     order_id: str | None = None
     record_id: str | None = None
     command_id: str | None = None
     removed: bool = False
-    undo: Mapping[str, Any] = field(default_factory=dict)
+    undo: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Change:
     None for a removed one; write each as a row *at this version*, which may differ from the node's own `version`.
     """
 
-    state: DocumentState
+    state: DocumentState = field(repr=False)
     version: int
     changed: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
-    nodes: Mapping[str, Node | None] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    nodes: Mapping[str, Node | None] = field(default_factory=dict, repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
 
 
 AgentBy: TypeAlias = Literal["agent", "metadata_agent", "outline", "chat"]

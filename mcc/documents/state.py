@@ -30,10 +30,10 @@ class DocumentState:
     blueprint: str
     title: str
     version: int
-    nodes: Mapping[str, Node]
-    children: Mapping[str, Sequence[str]]
+    nodes: Mapping[str, Node] = field(repr=False)
+    children: Mapping[str, Sequence[str]] = field(repr=False)
     root_id: str
-    brief: str = ""
+    brief: str = field(default="", repr=False)
     keys: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
     tallies: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
     memory: dict[str, object] = field(default_factory=dict, repr=False, compare=False)

@@ -401,3 +401,16 @@ def test_steps_say_when_they_began_who_answered_and_how_long_a_retry_waited() ->
     assert model.model == "openai/a"
     assert (model.request_id, model.context_tokens) == ("req_1", 400_000)
     assert tool.started_at == begin + timedelta(seconds=6)
+
+
+def test_a_record_is_printed_without_its_steps_and_without_those_below() -> None:
+    story = Story()
+    story.begin()
+    story.claim()
+    (root,) = story.open_agents
+    for _ in range(20):
+        story.reply(root)
+        story.reply(story.spawn(root))
+    record = told(story)
+    assert len(record.subagent_history) == 20 and len(record.steps) == 20
+    assert "steps=" not in repr(record) and "subagent_history=" not in repr(record)
