@@ -99,8 +99,8 @@ class ReportGate:
         whole = self._schema.with_unset(handed_in)
         shown = tuple(evidence.passages(whole_texts)) if self._reads else ()
         checked = check(self._rules, variables(whole, evidence, self._variables, shown))
-        offered = whole if kind is None else read_as_class(kind, handed_in)
-        return _Judged(handed_in, offered, checked.errors, checked.faults, fits=True, warnings=warnings)
+        shape = whole if kind is None else read_as_class(kind, handed_in)
+        return _Judged(handed_in, shape, checked.errors, checked.faults, fits=True, warnings=warnings)
 
 
 def gate_for(
