@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcc.configuration.places import NotPrivate, refuse_others
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, definition_digest
 from mcc.contracts.drones import AgentSheet, Capability
-from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, tools_of
 from mcc.definitions.scopes import (
@@ -113,7 +112,7 @@ class Definitions:
             definition=agent,
             origin=self.known.scopes[name].value,
             tools=tools_of(agent, [(tool.name, tool.group) for tool in there], self.groups),
-            digest=digest(agent),
+            digest=definition_digest(agent),
         )
 
 

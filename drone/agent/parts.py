@@ -16,14 +16,14 @@ from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
 from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
-from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
+from mcc.contracts.agents import AgentDefinition, DefinitionOrigin, definition_digest
 from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
-from mcc.contracts.shape import JsonAny, digest, to_json
+from mcc.contracts.shape import JsonAny, to_json
 from mcc.permission.layers import Layer
 
 
@@ -117,7 +117,7 @@ def _encode_definition(definition: AgentDefinition) -> bytes:
 
 _definition_as_json = IdentityCache(_encode_definition, most=64)
 
-_digest_of = IdentityCache[[AgentDefinition], str](digest, most=64)
+_digest_of = IdentityCache[[AgentDefinition], str](definition_digest, most=64)
 
 
 @dataclass(slots=True)

@@ -9,10 +9,9 @@ from mcc.configuration.file import ConfigProblem, content_of
 from mcc.configuration.places import NotPrivate, own_agents, refuse_others
 from mcc.configuration.providers import OFFLINE, PROVIDERS
 from mcc.configuration.trust import AGENTS, AgentConsent, TrustStore, digest_of, trust_agents
-from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.agents import INHERIT, AgentDefinition, definition_digest
 from mcc.contracts.answers import Offer
 from mcc.contracts.drones import AgentSheet
-from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
 from mcc.definitions.rights import SERVER_TOOL, TOOL_GROUPS, GroupTable, of_server, tools_of
 from mcc.definitions.scopes import (
@@ -242,7 +241,9 @@ def _offer(agent: AgentDefinition, grouped_tools: Iterable[tuple[str, str]]) -> 
     """An agent with the tools it would get of `grouped_tools`, which are (tool, group)."""
     found = tools_of(agent, grouped_tools)
     tools = None if found is None else tuple(dict.fromkeys(found))
-    sheet = AgentSheet(definition=agent, origin=AgentScope.WORKSPACE.value, tools=tools, digest=digest(agent))
+    sheet = AgentSheet(
+        definition=agent, origin=AgentScope.WORKSPACE.value, tools=tools, digest=definition_digest(agent)
+    )
     return Offer(name=agent.name, description=agent.description, agent=sheet)
 
 

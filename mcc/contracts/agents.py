@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, PlainSerializer
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Hosts, ModelName, OutputTokens, Rule, Temperature, Thinking, Verification
 from mcc.contracts.permission import Permission
-from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonAny, Name, Text
+from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonAny, Name, Text, digest
 
 INHERIT = "inherit"
 """As `model`: use the parent's model."""
@@ -62,3 +62,8 @@ class AgentDefinition(Closed):
     verify: Verification | None = None
     guidelines: Names = ()
     prompt: Text = ""
+
+
+def definition_digest(definition: AgentDefinition) -> str:
+    """`sha256:` and the digest of the whole definition, as registrations, journals and records have it."""
+    return f"sha256:{digest(definition)}"

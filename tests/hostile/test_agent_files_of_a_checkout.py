@@ -1,6 +1,7 @@
 """Agent files of a repository add agents; only the operator's word lets them replace agents or choose models."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,7 +79,7 @@ async def test_after_the_operators_word_it_counts_and_the_record_names_its_file(
     started = begun(world)["master"]
     assert started.model is not None and started.model.requested == "expensive"
     assert started.definition_origin == DefinitionOrigin(scope="workspace", path=MASTER_FILE)
-    assert len(started.definition_digest) == 64
+    assert re.fullmatch("sha256:[0-9a-f]{64}", started.definition_digest)
     assert world.record.definition_origin == started.definition_origin
     assert Fold.of(world.journal.order_id, world.entries).record() == world.record
     assert world.notes("definition_warning") == []
