@@ -1,6 +1,6 @@
 """The agent definition: the front matter and prompt of an agent file."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, PlainSerializer
 
@@ -16,11 +16,12 @@ INHERIT = "inherit"
 Names = Annotated[tuple[str, ...], LIST_AS_TUPLE]
 
 
-def _as_json(result: object) -> Any:
-    return result.model_json_schema() if isinstance(result, type) and issubclass(result, BaseModel) else result
-
-
-ResultForm = Annotated[JsonAny, PlainSerializer(_as_json)]
+ResultForm = Annotated[
+    JsonAny,
+    PlainSerializer(
+        lambda form: form.model_json_schema() if isinstance(form, type) and issubclass(form, BaseModel) else form
+    ),
+]
 """A JSON Schema, the name of a shipped one, or, in a program, a pydantic class, which is written as its schema."""
 
 

@@ -259,7 +259,8 @@ def _with_earlier_version(before: RuleVerdict | None, now: RuleVerdict) -> RuleV
     """An unchanged verdict keeps its version; one on evidence gets the new one, which ties it to the present value."""
     if before is None or now.kind == "evidence":
         return now
-    return before if replace(now, version=before.version) == before else now
+    same = (now.kind, now.ok, now.message, now.below) == (before.kind, before.ok, before.message, before.below)
+    return before if same else now
 
 
 def _change(work: DispatchWork, state: DocumentState, command_id: str | None) -> Change:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 60
 """Levels of brackets, calls and operators within one another."""
-MAX_MACROS = 20
-MAX_MACRO_NESTING = 3
+MAX_MACROS, MAX_MACRO_NESTING = 20, 3
 """Uses of all, exists, exists_one, map and filter in one expression, and within one another."""
 
 _ORDER = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}

@@ -16,7 +16,10 @@ def node_json(node: Node) -> str:
     """The node as JSON, without fields that have their default value: most nodes have no failure and no conflicts."""
     held = _own(node)
     held["provenance"] = {name: _of_provenance(part) for name, part in node.provenance.items()}
-    held["verdicts"] = [_of_verdict(part) for part in node.verdicts]
+    held["verdicts"] = [
+        [part.rule, part.kind, part.ok, part.message, part.version, *([part.below] if part.below else [])]
+        for part in node.verdicts
+    ]
     held["conflicts"] = {name: _own(part) for name, part in node.conflicts.items()}
     held["stamps"] = {role: _own(part) for role, part in node.stamps.items()}
     if node.failure is not None:
@@ -25,11 +28,6 @@ def node_json(node: Node) -> str:
 
 
 _OFTEN_EMPTY = frozenset({"provenance", "verdicts", "conflicts", "stamps", "next_numbers"})
-
-
-def _of_verdict(verdict: RuleVerdict) -> list[Any]:
-    parts = [verdict.rule, verdict.kind, verdict.ok, verdict.message, verdict.version]
-    return [*parts, verdict.below] if verdict.below else parts
 
 
 def _of_provenance(provenance: Provenance) -> dict[str, Any]:
@@ -75,7 +73,7 @@ class NodeReader:
     def node(self, text: str) -> Node:
         held = parsed(text)
         held["provenance"] = {name: _provenance(part) for name, part in held.get("provenance", {}).items()}
-        held["verdicts"] = tuple([self._verdict(_hashable(part)) for part in held.get("verdicts", ())])
+        held["verdicts"] = tuple([self._verdict(part) for part in held.get("verdicts", ())])
         conflicts = held.get("conflicts", {})
         held["conflicts"] = {
             n: FieldConflict(**{**part, "because": tuple(part["because"])}) for n, part in conflicts.items()
@@ -86,15 +84,12 @@ class NodeReader:
             held["failure"] = NodeFailure(**{**failure, "errors": tuple(failure["errors"]), "at": at})
         return Node(**held)
 
-    def _verdict(self, held: tuple[Any, ...]) -> RuleVerdict:
+    def _verdict(self, part: list[Any]) -> RuleVerdict:
+        held = tuple(part) if len(part) < 6 else (*part[:5], tuple(map(tuple, part[5])))
         found = self._verdicts.get(held)
         if found is None:
             found = self._verdicts[held] = RuleVerdict(*held)
         return found
-
-
-def _hashable(part: list[Any]) -> tuple[Any, ...]:
-    return tuple(part) if len(part) < 6 else (*part[:5], tuple(map(tuple, part[5])))
 
 
 def _provenance(held: dict[str, Any]) -> Provenance:
