@@ -13,6 +13,8 @@ import typer
 
 FILE_BYTES = 1_000_000
 NONE = "none"
+EXAMPLES = {"--permission": '{"run_shell": "ask"}', "--schema": '{"type": "object"}'}
+"""JSON that somebody may have meant who wrote something else, by option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +166,10 @@ def _file(path: Path, option: str) -> str:
         with path.expanduser().open("rb") as stream:
             content = stream.read(FILE_BYTES + 1)
     except OSError as problem:
-        sentence = f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write it out."
-        raise ValueError(sentence) from None
+        example = EXAMPLES.get(option, '{"key": "value"}')
+        raise ValueError(
+            f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write JSON, such as '{example}'."
+        ) from None
     if len(content) > FILE_BYTES:
         raise ValueError(f"{option}: {path} has more than {FILE_BYTES:,} bytes.")
     return content.decode("utf-8", "replace")

@@ -60,7 +60,7 @@ def log(
     """
     from mcc.view.lines import by_name
     from mcc.view.paging import show_paged
-    from mcc.view.steps import log_lines, steps_of
+    from mcc.view.steps import INDENT, log_lines, steps_of
 
     tree = query.reader.orders.record(order_id)
     agents = by_name(tree)
@@ -71,4 +71,4 @@ def log(
             if taken.failed or not failed:
                 print_json({"record_id": taken.record.id, "agent": taken.name, "step": taken.step})
         return
-    show_paged(log_lines(tree, record, failed=failed))
+    show_paged(log_lines(tree, record, failed=failed), indent=len(INDENT))

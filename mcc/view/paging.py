@@ -3,9 +3,14 @@
 import sys
 from collections.abc import Iterable, Iterator
 
+from mcc.view.output import wrapped
 
-def show_paged(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines that are `clean` already, each with the style before it; in a pager where a terminal is too low."""
+
+def show_paged(lines: Iterable[tuple[str, str]], indent: int = 0) -> None:
+    """Print lines that are `clean` already, each with the style before it; in a pager where a terminal is too low.
+
+    What does not fit a line goes on in the next one, indented by so many columns.
+    """
     if not sys.stdout.isatty():
         for _, line in lines:
             print(line)
@@ -14,7 +19,7 @@ def show_paged(lines: Iterable[tuple[str, str]]) -> None:
 
     console = Console(highlight=False)
     made = list(lines)
-    rendered = list(_rendered(made, console.width))
+    rendered = list(_rendered(made, console.width, indent))
     if sum(text.count("\n") for text in rendered) < console.height:
         print("".join(rendered), end="", flush=True)
         return
@@ -24,7 +29,7 @@ def show_paged(lines: Iterable[tuple[str, str]]) -> None:
     click.echo_via_pager(rendered)
 
 
-def _rendered(lines: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+def _rendered(lines: Iterable[tuple[str, str]], width: int, indent: int) -> Iterator[str]:
     """The lines as a terminal of this many columns takes them; a word that is longer than a line is not cut."""
     import io
 
@@ -33,5 +38,6 @@ def _rendered(lines: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
 
     for style, line in lines:
         screen = Console(file=(written := io.StringIO()), force_terminal=True, width=width, highlight=False)
-        screen.print(Text(line, style), overflow="fold")
+        for part in wrapped(line, width, indent) if indent else (line,):
+            screen.print(Text(part, style), overflow="fold")
         yield written.getvalue()

@@ -56,6 +56,13 @@ def test_nothing_of_an_answer_is_left_out_or_becomes_a_command() -> None:
         assert part in shown, part
 
 
+def test_what_a_tool_wrote_never_stands_where_a_step_of_a_log_begins() -> None:
+    written = "       │ word " + "    99  12:00:00  master  delete_file " * 4
+    program = f"from mcc.view.paging import show_paged; show_paged([('', {written!r})], indent=7)"
+    lines = on_a_terminal(program, COLUMNS="60").decode().replace("\r", "").splitlines()
+    assert len(lines) > 2 and all(line.startswith(" " * 7) for line in lines)
+
+
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not on PATH")
 def test_what_is_longer_than_the_screen_is_paged_in_colours() -> None:
     program = (
