@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.view.output import clock as clock
+from mcc.view.output import listed_id as listed_id
 from mcc.view.output import print_json as print_json
 from mcc.view.output import print_markdown as print_markdown
 from mcc.view.output import print_wrapped as print_wrapped

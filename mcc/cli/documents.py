@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import USAGE, clock, fail, print_pairs, print_table, say
+from mcc.cli.command import USAGE, clock, fail, listed_id, print_pairs, print_table, say
 from mcc.cli.field_values import values_in
 from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
 from mcc.view.output import clean, clean_json, exact_line
@@ -58,7 +58,7 @@ def list_documents(
         return
     rows = [
         (
-            document.id,
+            listed_id(document.id),
             document.status,
             clock(document.updated_at),
             document.blueprint.name,

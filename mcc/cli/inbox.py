@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.command import USAGE, clock, fail, print_table, print_wrapped, say
+from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, print_wrapped, say
 from mcc.cli.server import LAST, SHORTEST, ServiceCall, list_by_default, service_command
 
 if TYPE_CHECKING:
@@ -63,7 +63,14 @@ def inbox(
     from mcc.view.inbox import in_brief
 
     rows = [
-        (listed.id, listed.kind, listed.status, clock(listed.requested_at), listed.order_id, in_brief(listed))
+        (
+            listed_id(listed.id),
+            listed.kind,
+            listed.status,
+            clock(listed.requested_at),
+            listed_id(listed.order_id),
+            in_brief(listed),
+        )
         for listed in items
     ]
     print_table(("ID", "KIND", "STATUS", "ASKED", "ORDER", "WHAT"), rows, empty="Nothing waits for you.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mcc.cli.command import USAGE, clock, fail, print_table, say
+from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, say
 from mcc.cli.server import ServiceCall, list_by_default, service_command
 from mcc.view.output import brief
 
@@ -64,7 +64,7 @@ def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project 
             version.version,
             clock(version.written_at),
             version.agent or version.principal,
-            version.order_id,
+            version.order_id and listed_id(version.order_id),
             version.seq,
             version.status,
         )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.command import clock, print_pairs, print_table
+from mcc.cli.command import clock, listed_id, print_pairs, print_table
 from mcc.cli.server import Query, ServiceCall, list_by_default, reading_command, service_command
 
 app = typer.Typer(help="Conversations and their turns.", rich_markup_mode=None)
@@ -23,7 +23,7 @@ def list_sessions(
     page = query.reader.sessions.list(limit=limit, cursor=cursor)
     if query.printed(page):
         return
-    rows = [(session.id, clock(session.created_at), session.turns, session.title) for session in page.items]
+    rows = [(listed_id(session.id), clock(session.created_at), session.turns, session.title) for session in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
 
 
@@ -46,7 +46,7 @@ def show(
     rows = [
         (
             order.session_seq,
-            order.id,
+            listed_id(order.id),
             f"{order.status}, rolled back" if order.left_out else order.status,
             clock(order.created_at),
             order.prompt[:200],

@@ -119,6 +119,11 @@ def short_id(full_id: str) -> str:
     return full_id[-12:]
 
 
+def listed_id(full_id: str) -> str:
+    """An order's, session's, document's or item's id as lists show it: on a terminal short, as trees and hints do."""
+    return full_id if window() is None else short_id(full_id)
+
+
 def clock(moment: datetime | None) -> str:
     """A time in this machine's time zone; "" for None."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from mcc.view.output import listed_id
+
 ANSWER = "Use `x = 1`:\n\n```python\nprint(1)\n```\n\n[bold]kept[/bold] \x1b[41m"
 
 
@@ -102,3 +104,10 @@ def test_no_word_of_a_finding_or_a_message_is_broken_by_the_edge_of_the_window(c
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").splitlines()
     assert len(lines) > 4 and max(map(len, lines)) <= columns
     assert "".join(lines).count("controllers") == 4 and all(line[0] in "!e " for line in lines)
+
+
+def test_lists_name_things_as_trees_do_on_a_terminal_and_whole_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    full_id = "01a220f2-25db-7bb4-a7a3-b08f69d8a5bd"
+    shown = on_a_terminal(f"from mcc.view.output import listed_id; print(listed_id({full_id!r}))")
+    print(listed_id(full_id))
+    assert (shown.decode().strip(), capsys.readouterr().out.strip()) == ("b08f69d8a5bd", full_id)

@@ -486,6 +486,7 @@ def test_an_order_that_is_followed_may_ask_and_one_that_is_left_may_not(service:
         (("--permission", '{"run_shell": "aks"}'), "permission.run_shell"),
         (("--permission", '{"run_shell": [{"when": "argv[0] = 1", "then": "deny"}]}'), "run_shell[0].when"),
         (("--permission", "/nowhere.json"), "cannot be read"),
+        (("--permission", "edit_file=ask"), """such as '{"run_shell": "ask"}'"""),
     ],
 )
 def test_permission_that_cannot_be_used_is_refused(service: Service, options: tuple[str, str], said: str) -> None:
