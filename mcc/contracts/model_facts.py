@@ -92,7 +92,7 @@ class ModelRetried(NotedFact):
 
     @property
     def in_words(self) -> Text:
-        return f"{self.error}; asked again after {self.wait_seconds:g} s"
+        return f"{self.error.rstrip('.')}; asked again after {self.wait_seconds:g} s"
 
 
 class ModelFellBack(NotedFact):

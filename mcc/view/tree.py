@@ -140,27 +140,33 @@ def _grow(branch: Tree, story: Story, node: StoryNode, at: datetime, detail: Ord
 @dataclass(frozen=True, slots=True)
 class AgentLine:
     """An agent on one line. Where the window is too narrow, first the title gives way to the figures, then what the
-    model says; each keeps `_KEPT` columns."""
+    model says; each keeps `_KEPT` columns. A `stall`, why the model is silent, then gets lines of its own."""
 
     name: Text
     title: Text
     speech: Text
+    stall: Text
     figures: Text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         title, speech = self.title.copy(), self.speech.copy()
+        fits = self.name.cell_len + 2 + self.stall.cell_len + self.figures.cell_len <= options.max_width
+        stall = Text("  ").append_text(self.stall) if self.stall and fits else Text()
         for part in (title, speech):
-            room = options.max_width - sum(one.cell_len for one in (self.name, title, speech, self.figures))
+            room = options.max_width - sum(one.cell_len for one in (self.name, title, speech, stall, self.figures))
             if room < 0:
                 part.truncate(max(_KEPT, part.cell_len + room), overflow="ellipsis")
-        yield Text.assemble(self.name, title, speech, self.figures, overflow="ellipsis", no_wrap=True)
+        yield Text.assemble(self.name, title, speech, stall, self.figures, overflow="ellipsis", no_wrap=True)
+        if self.stall and not fits:
+            for line in self.stall.wrap(console, max(1, options.max_width - 2)):
+                yield Text("  ").append_text(line)
 
 
 _KEPT = 16
 
 
 def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> AgentLine:
-    line, name, speech = Text(), Text(), Text()
+    line, name, speech, stall = Text(), Text(), Text(), Text()
     is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
     name.append(f"{mark} ", style)
@@ -168,10 +174,9 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Agen
     if node.origin:
         name.append(f"  from {one_line(node.origin, 60)}", "yellow")
     title = Text(f"  {one_line(node.record.started.title, 60)}" if node.record.started.title else "")
-    # Why a model is silent stands before the figures, which a narrow window cuts off.
     is_stalled = bool(node.note) and not rests and node.speech is not None and not node.speech.kind
     if is_stalled:
-        line.append(f"  {one_line(node.note, 200)}", "yellow")
+        stall.append(one_line(node.note, 200), "yellow")
     elif not rests and (said := _speech(node, story.root)):
         speech.append(f"  {said}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
@@ -181,7 +186,7 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Agen
     if node.note and not is_stalled and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
         line.append(f"  {one_line(node.note, 200)}", "yellow")
-    return AgentLine(name, title, speech, line)
+    return AgentLine(name, title, speech, stall, line)
 
 
 def _speech(node: StoryNode, root: StoryNode | None) -> str:

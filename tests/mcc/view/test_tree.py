@@ -96,6 +96,13 @@ def test_a_retry_is_visible_until_the_model_answers() -> None:
     assert "429" not in shown(answered)
 
 
+def test_why_a_model_is_asked_again_is_whole_in_a_narrow_window() -> None:
+    error = "mine (openai/m) could not be reached at 127.0.0.1:8000: it was refused; check that it runs there"
+    retried = (MASTER, ModelRetried(round=1, attempt=1, model="m", error=error, wait_seconds=3))
+    picture = shown(journal(*TURN[:4], retried), width=60)
+    assert error in " ".join(picture.split()) and max(map(len, picture.splitlines())) <= 60
+
+
 def test_what_a_failed_model_call_cost_is_in_the_sum() -> None:
     failed = AgentStep(name="model.failed", message="cut off", usage=Usage(output_tokens=1_000, model_calls=1))
     assert "1,170 tokens" in shown(journal(*TURN, (MASTER, failed))).splitlines()[0]
