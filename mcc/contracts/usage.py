@@ -14,8 +14,8 @@ class Usage(Closed):
     """Usage in tokens, calls and US dollars.
 
     `input_tokens` includes tokens read from a cache and tokens written to one; `output_tokens` includes reasoning
-    tokens. `tool_calls` counts all calls that were answered, also those that were refused; the limit of that name counts
-    only those that ran. `cost_usd` is None as soon as one price in the sum is unknown.
+    tokens. `tool_calls` counts all calls that were answered, refused ones too; the limit of that name counts only those
+    that ran. `cost_usd` is None as soon as one price in the sum is unknown.
     """
 
     input_tokens: Tokens = 0
