@@ -12,7 +12,7 @@ from mcc.configuration.trust import AGENTS, AgentConsent, TrustStore, digest_of,
 from mcc.contracts.agents import INHERIT, AgentDefinition, definition_digest
 from mcc.contracts.answers import Offer
 from mcc.contracts.drones import AgentSheet
-from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
+from mcc.definitions.front_matter import FILE_BYTES, LISTED, DefinitionError, suggestion
 from mcc.definitions.rights import SERVER_TOOL, TOOL_GROUPS, GroupTable, of_server, tools_of
 from mcc.definitions.scopes import (
     MASTER,
@@ -52,6 +52,16 @@ class CheckedFiles:
             tuple(_unique((*self.warnings, *other.warnings))),
             {**self.agents, **other.agents},
         )
+
+
+def sentences_of(found: CheckedFiles) -> Iterator[str]:
+    """A line per finding, for people: what there is instead, the same for many of them, is told with the first."""
+    told = set[str]()
+    for level, findings in (("error", found.errors), ("warning", found.warnings)):
+        for finding in findings:
+            sentence, listed, names = str(finding).partition(LISTED)
+            yield f"{level}: {sentence}" + ("" if names in told else listed + names)
+            told.add(names)
 
 
 def checked(

@@ -1,7 +1,7 @@
 """The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones offer; agent files checked and trusted."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -59,6 +59,8 @@ def list_agents(call: ServiceCall) -> None:
         for agent in agents
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
+    from mcc.cli.agent_files import sentences_of
+
     for sentence in sentences_of(_checked_here(call)):
         say(sentence)
 
@@ -253,23 +255,13 @@ def _print_checked(found: "CheckedFiles", as_json: bool) -> None:
         items = [_finding(finding, level) for finding, level in findings]
         print_json({"files": found.files, "items": items})
         return
+    from mcc.cli.agent_files import sentences_of
+
     for sentence in sentences_of(found):
         print_wrapped(sentence)
     count = _count(found.files, "agent file")
     summary = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}" if findings else "all is well"
     print(f"{count}: {summary}")
-
-
-def sentences_of(found: "CheckedFiles") -> Iterator[str]:
-    """A line per finding, for people: what there is instead, the same for many of them, is told with the first."""
-    from mcc.definitions.front_matter import LISTED
-
-    told = set[str]()
-    for level, findings in (("error", found.errors), ("warning", found.warnings)):
-        for finding in findings:
-            sentence, listed, names = str(finding).partition(LISTED)
-            yield f"{level}: {sentence}" + ("" if names in told else listed + names)
-            told.add(names)
 
 
 def _count(found: Sequence[object], what: str) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from mcc.cli.agent_files import checked, offers_here
-from mcc.cli.agents import sentences_of
+from mcc.cli.agent_files import checked, offers_here, sentences_of
 from mcc.cli.main import app
 from mcc.contracts.answers import Offer
 from tests.mcc.cli.in_process import CliRunner
