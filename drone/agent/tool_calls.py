@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from drone.agent.state.record import RecordState
 from drone.agent.state.record_parts import OpenReply
 from drone.agent.turns.call_ends import (
     NAME,
+    FirstStarts,
     InOrder,
     ReadCall,
     available_tools,
@@ -70,6 +71,7 @@ class ToolCalls:
         self._gate = PermissionGate(agent, turn, state)
         self._late_starts: dict[str, ToolStarted] = {}
         self._reads: dict[str, ReadCall] = {}
+        self._starts = FirstStarts({})
         self._changed: dict[str, Sequence[str]] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
@@ -133,9 +135,7 @@ class ToolCalls:
             for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
         }
-        self._late_starts = {
-            call_id: starts.pop(call_id) for call_id in self._waiting_calls(calls) if call_id in starts
-        }
+        self._late_starts = {late: starts.pop(late) for late in self._waiting_calls(calls) if late in starts}
         return tuple(fact for start in starts.values() for fact in self._reads[start.call_id].started(start))
 
     def _waiting_calls(self, calls: Iterable[ToolCall]) -> Iterator[str]:
@@ -156,27 +156,27 @@ class ToolCalls:
         The starts are committed before any call runs, each result when it arrives, and the last ones with the run's
         next write. Calls of finish tools run after all others, so that the gate sees the others' results.
         """
-        begun, journal = frozenset(open_reply.started), self._turn.journal
+        started, journal = open_reply.started, self._turn.journal
+        self._starts = FirstStarts(open_reply.begun_at)
         self._shared_room = self._context.room()
         self._shown = sum(len(done.content) for done in open_reply.finished.values())
-        started = open_reply.started
         self._reads = {call.call_id: self._read(call, started.get(call.call_id)) for call in open_reply.calls}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
         wanted = [call for call in open_reply.calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
         with self._turn.idle.waiting(self._state.origin.record_id):
-            await self._side_by_side([call for call in wanted if call not in last], begun)
+            await self._side_by_side([call for call in wanted if call not in last])
         # The results are committed before a gate acts on them (docs/decisions/16).
         if last:
             await journal.write(self._state.origin)
         for call in last:
             journal.note(self._state.origin, *await self._submit(call))
 
-    async def _side_by_side(self, calls: list[ToolCall], begun: Collection[str]) -> None:
+    async def _side_by_side(self, calls: list[ToolCall]) -> None:
         width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
         # Most replies have one call, which needs neither a task of its own nor an order.
         if len(calls) == 1:
-            self._end(*await self._run_when_allowed(calls[0], begun, width))
+            self._end(*await self._run_when_allowed(calls[0], width))
             return
         specs = ((call, self._specs.get(call.name)) for call in calls)
         in_order = InOrder([call.call_id for call, spec in specs if spec is not None and spec.is_ordered])
@@ -185,7 +185,7 @@ class ToolCalls:
         async def one(call: ToolCall) -> None:
             nonlocal going
             async with in_order.turn_of(call.call_id):
-                ended = await self._run_when_allowed(call, begun, width, crowded=crowded)
+                ended = await self._run_when_allowed(call, width, crowded=crowded)
             going -= 1
             self._end(*ended)
             # Each result is committed as it arrives; the last joins the next write (docs/decisions/08).
@@ -197,7 +197,7 @@ class ToolCalls:
                 start(partial(one, call))
 
     async def _run_when_allowed(
-        self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore, *, crowded: bool = False
+        self, call: ToolCall, width: asyncio.Semaphore, *, crowded: bool = False
     ) -> tuple[Fact, ...]:
         """Run a call once it may run; returns its last entries. A call that waits for a person does not take up one of
         the `parallel_tool_calls` slots. `crowded`: there are more calls than slots."""
@@ -210,10 +210,10 @@ class ToolCalls:
                 # Of many calls that wait for nothing, each would begin as soon as the one before it has ended, and no
                 # other order would get its turn.
                 await asyncio.sleep(0)
-            if (held_up := self._agent_control.held_up) is not None and call.call_id not in begun:
+            if (held_up := self._agent_control.held_up) is not None and call not in self._starts:
                 refused = refusal(f"Not run, as the order waits: {held_up.message}. Make this call again.")
                 return (finished(call, refused, time.monotonic(), untrusted=False),)
-            await self._may_begin(call, begun)
+            await self._may_begin(call)
             return (await self._execute(call),)
 
     async def _run_after_decision(
@@ -229,7 +229,7 @@ class ToolCalls:
                 break
             await self._hold_workspace(call)
             async with width:
-                await self._may_begin(call, ())
+                await self._may_begin(call)
                 # What the call would do may have changed while it waited for a slot: then a person decides once more.
                 if passed is None or await self._still_approved(passed, call):
                     approval_id = passed.approval_id if passed is not None else None
@@ -272,9 +272,9 @@ class ToolCalls:
                 self._allowance.tool_call_ended(fact.call_id)
         self._turn.journal.note(self._state.origin, *ended)
 
-    async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
+    async def _may_begin(self, call: ToolCall) -> None:
         """Wait out a pause. A resumed call that only continues its agents does not wait: each of them does itself."""
-        if not (call.call_id in begun and self._is_resumable(call.name)):
+        if not (call in self._starts and self._is_resumable(call.name)):
             await wait_while_paused(self._turn, self._agent_control, call.call_id)
 
     async def _execute(self, call: ToolCall, *, taken: bool = False) -> ToolFinished:
@@ -287,7 +287,7 @@ class ToolCalls:
             return await self._run_to_end(call, None if taken else self._refused(call))
 
     async def _run_to_end(self, call: ToolCall, refused: Output | None) -> ToolFinished:
-        started = time.monotonic()
+        started = self._starts.of(call)
         try:
             output = self._reads[call.call_id].telling(refused or await self._run(call))
             output = telling_of_changes(output, self._changed.pop(call.call_id, ()))
@@ -375,7 +375,7 @@ class ToolCalls:
     async def _submit(self, call: ToolCall) -> tuple[Fact, ...]:
         """Let the gate check a submission; returns the entries. With unread mail, the gate is not asked."""
         assert self._finish is not None
-        started = time.monotonic()
+        started = self._starts.of(call)
         if self._agent_control.mail and not self._finish.only_checks(call):
             return (finished(call, refusal(_READ_FIRST), started, untrusted=False),)
         checked, output = await self._finish.call(call, self._evidence())

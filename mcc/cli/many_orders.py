@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from mcc.client import MCC
     from mcc.client.errors import Invalid
+    from mcc.client.watching import Patience
     from mcc.contracts.answers import PlacedOrder
     from mcc.contracts.order import WorkOrder
     from mcc.contracts.waits import WaitsFor, WaitsKind
@@ -105,13 +107,47 @@ class Tally:
         return FAILED if self.refused or self.failed else DONE
 
 
+T = TypeVar("T")
+
+
+class Calls:
+    """Calls of a service that may be away for a while, as it is when it restarts: they are made until it is back, for
+    as long as `patience` lasts. `tell` is told of each absence once."""
+
+    def __init__(self, patience: "Patience", tell: Callable[[str], None]) -> None:
+        self._patience = patience
+        self._tell = tell
+
+    def make(self, call: Callable[[], T]) -> T:
+        """What `call` answers, which must be harmless to repeat. Raises `ClientError`."""
+        from mcc.client.calls import AWAY
+        from mcc.client.errors import Refused, Unreachable
+
+        while True:
+            try:
+                answer = call()
+            except (Unreachable, Refused) as problem:
+                if isinstance(problem, Refused) and problem.status not in AWAY:
+                    self._patience.answered()
+                    raise
+                was_there = not self._patience.is_away
+                wait = self._patience.next_wait(problem)
+                if was_there:
+                    self._tell("the service is away, trying again")
+                time.sleep(wait)
+                continue
+            self._patience.answered()
+            return answer
+
+
 class Submission:
     """Places the lines of a file in groups; a line that is refused does not affect the others."""
 
-    def __init__(self, client: "MCC", tally: Tally, allow: Callable[[OrderLine, str], bool]) -> None:
+    def __init__(self, client: "MCC", calls: Calls, tally: Tally, allow: Callable[[OrderLine, str], bool]) -> None:
         """`allow` gets a line whose workspace the service refused, and the refusal; it may make the service accept that
         directory, and answers whether it did."""
         self._client = client
+        self._calls = calls
         self._tally = tally
         self._allow = allow
 
@@ -133,7 +169,8 @@ class Submission:
 
         while lines:
             try:
-                placed = self._client.orders.submit_many([line.fields for line in lines])
+                fields = [line.fields for line in lines]
+                placed = self._calls.make(partial(self._client.orders.submit_many, fields))
             except Invalid as refusal:
                 lines = self._without_refused(lines, refusal)
                 continue
@@ -182,7 +219,7 @@ def _message_of(problem: Mapping[str, Any]) -> str:
     return f"{place[0]}: {problem['message']}" if place else str(problem["message"])
 
 
-def follow_all(client: "MCC", tally: Tally) -> None:
+def follow_all(client: "MCC", calls: Calls, tally: Tally) -> None:
     """Report orders as they end, until all have. Raises `ClientError`."""
     from mcc.contracts.status import FINAL
 
@@ -193,7 +230,7 @@ def follow_all(client: "MCC", tally: Tally) -> None:
         waits: dict[str, WaitsFor] = {}
         ids = sorted(tally.lines)
         for start in range(0, len(ids), PAGE):
-            for order in _orders_among(client, ids[start : start + PAGE]):
+            for order in _orders_among(client, calls, ids[start : start + PAGE]):
                 if order.status in FINAL:
                     tally.end(order)
                     ended += 1
@@ -238,14 +275,14 @@ def waiting_lines(waits: "Mapping[str, WaitsFor]") -> Iterator[str]:
         yield f"{who}: {one_line(waits[ids[0]].message, 160)}"
 
 
-def _orders_among(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
+def _orders_among(client: "MCC", calls: Calls, ids: Sequence[str]) -> Iterator["WorkOrder"]:
     """The orders of `ids`, sorted from oldest to newest."""
     from uuid import UUID
 
     # Ids are in the order of time, and a page holds those below its cursor: this one begins at the newest of `ids`.
     wanted, cursor = set(ids), str(UUID(int=UUID(ids[-1]).int + 1))
     while wanted:
-        page = client.orders.list(cursor=cursor, limit=PAGE)
+        page = calls.make(partial(client.orders.list, cursor=cursor, limit=PAGE))
         for order in page.items:
             if order.id in wanted:
                 yield order
@@ -269,6 +306,7 @@ def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, sho
             service = service_for(settings, options.url, request, new)
             with service as (server, _), exit_on_client_errors(settings.data_dir):
                 from mcc.client import MCC
+                from mcc.client.watching import Patience
 
                 with MCC(server.url, token=server.token) as client:
                     added: set[str] = set()
@@ -281,9 +319,11 @@ def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, sho
                         request.tell(allow_workspace(new, settings, client.url, f"workspace: {refusal}"))
                         return True
 
-                    Submission(client, tally, allow).place(OrderFile(stream, defaults, request.key or ""))
+                    # Each call is tried several times by the client itself.
+                    calls = Calls(Patience(tries=1), tally.say)
+                    Submission(client, calls, tally, allow).place(OrderFile(stream, defaults, request.key or ""))
                     _summary(tally)
-                    follow_all(client, tally)
+                    follow_all(client, calls, tally)
     except KeyboardInterrupt:
         fail(f"Stopped; {tally.accepted:,} orders were accepted. {AGAIN}", INTERRUPTED)
     except typer.Exit as ended:

@@ -179,7 +179,7 @@ class Orders:
             except (Unreachable, LostEntry) as error:
                 problem = error if isinstance(error, Unreachable) else None
             if not position.over:
-                await asyncio.sleep(position.next_wait(problem))
+                await asyncio.sleep(position.patience.next_wait(problem))
 
     async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[OrderEvent, None]":
         """Items of one connection. Raises `Unreachable` when it breaks or cannot be made."""
@@ -198,6 +198,7 @@ class Orders:
                     position.over = calls.stream_is_over(answer.status_code, await answer.aread())
                     return
                 async for chunk in answer.aiter_bytes():
+                    position.patience.answered()
                     for event in parser.feed(chunk):
                         item = position.take(event)
                         if item is not None:

@@ -27,6 +27,8 @@ T = TypeVar("T")
 API = "/api/v1"
 RETRYABLE = frozenset({429, 502, 503, 504})
 """Statuses after which a repeatable call is retried."""
+AWAY = frozenset({502, 503, 504})
+"""Those that say that nobody is there to answer, as while a service restarts behind a proxy."""
 TEST_SECONDS = 90.0
 """Timeout of a tool test, in which a drone connects to an MCP server and makes a call; the drone gives up earlier."""
 TRIES = 4

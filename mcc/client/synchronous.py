@@ -178,7 +178,7 @@ class Orders:
             except (Unreachable, LostEntry) as error:
                 problem = error if isinstance(error, Unreachable) else None
             if not position.over:
-                time.sleep(position.next_wait(problem))
+                time.sleep(position.patience.next_wait(problem))
 
     def _follow(self, order_id: str, position: Position) -> "Generator[OrderEvent, None]":
         """Items of one connection. Raises `Unreachable` when it breaks or cannot be made."""
@@ -197,6 +197,7 @@ class Orders:
                     position.over = calls.stream_is_over(answer.status_code, answer.read())
                     return
                 for chunk in answer.iter_bytes():
+                    position.patience.answered()
                     for event in parser.feed(chunk):
                         item = position.take(event)
                         if item is not None:

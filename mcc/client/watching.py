@@ -65,23 +65,52 @@ class EventParser:
         return None
 
 
+class Patience:
+    """How long to go on trying while the service is away: PATIENCE_SECONDS once it has answered; a service that never
+    has is given up after this number of `tries`."""
+
+    def __init__(self, tries: int = TRIES) -> None:
+        self._tries = tries
+        self._failures = 0
+        self._has_answered = False
+        self._away_since = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the service has not answered since it was last missed."""
+        return self._failures > 0
+
+    def answered(self) -> None:
+        self._failures, self._has_answered = 0, True
+
+    def next_wait(self, problem: ClientError | None) -> float:
+        """Seconds before the next try: exponential backoff with jitter. Raises `problem` when it is time to give up."""
+        # From the first failure: an order may have had nothing to tell for hours before it.
+        self._away_since = self._away_since if self._failures else time.monotonic()
+        self._failures += 1
+        if self._has_answered:
+            given_up = time.monotonic() - self._away_since > PATIENCE_SECONDS
+        else:
+            given_up = self._failures >= self._tries
+        if given_up and problem is not None:
+            raise problem
+        wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
+        # With jitter: when a service restarts, all of its clients lose it at the same moment.
+        return wait * random.uniform(0.5, 1.0)
+
+
 class LostEntry(Exception):
     """The stream skipped an entry: reconnect from the position reached."""
 
 
 class Position:
-    """The last entry that a watcher has read; it passes each entry once and in order, across reconnects.
+    """The last entry that a watcher has read; it passes each entry once and in order, across reconnects."""
 
-    `patience_seconds`: how long the service may be away after it has answered once.
-    """
-
-    def __init__(self, after: int, deltas: bool, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, after: int, deltas: bool) -> None:
         self.seq = after
         self.over = False
         self._deltas = deltas
-        self._patience_seconds = patience_seconds
-        self._failures = 0
-        self._last_event_at: float | None = None
+        self.patience = Patience()
 
     @property
     def headers(self) -> dict[str, str]:
@@ -92,8 +121,6 @@ class Position:
 
         Raises `LostEntry`.
         """
-        self._failures = 0
-        self._last_event_at = time.monotonic()
         if event.name in DELTAS:
             from mcc.contracts.wire import Delta
 
@@ -117,20 +144,3 @@ class Position:
         self.seq = entry.seq
         self.over = entry.kind == "order.finished"
         return entry
-
-    def next_wait(self, problem: ClientError | None) -> float:
-        """Seconds before the next connection: exponential backoff with jitter.
-
-        Raises `problem` when it is time to give up: after `patience_seconds`, or after `TRIES` connections to a service
-        that has never answered.
-        """
-        self._failures += 1
-        if self._last_event_at is None:
-            given_up = self._failures >= TRIES
-        else:
-            given_up = time.monotonic() - self._last_event_at > self._patience_seconds
-        if given_up and problem is not None:
-            raise problem
-        wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
-        # With jitter: when a service restarts, all of its watchers lose their streams at the same moment.
-        return wait * random.uniform(0.5, 1.0)

@@ -148,7 +148,8 @@ class ToolFinished(Fact):
     `images` are shown with `content` to models that accept pictures. `exit_code` is that of a command that ended by
     itself; a code other than 0 is the program's result, not a failure of the call. `job`: the handle of work that goes
     on in the background. `found`: deferred tools that the model sees from now on. `files`: by path, the SHA-256 (hex)
-    of workspace files as the call left or showed them; "" for a file that no longer exists.
+    of workspace files as the call left or showed them; "" for a file that no longer exists. `seconds`: how long the
+    call ran; of one that another drone had begun, the whole time since its `tool.started`; 0 where that is not known.
     """
 
     kind: ClassVar[str] = "tool.finished"

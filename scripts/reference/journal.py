@@ -28,7 +28,8 @@ MEANINGS: Mapping[str, str] = {
     "model.retried": "The try failed and is made again after a wait.",
     "model.fell_back": "The next model of the fallback list is asked from here on.",
     "tool.started": "A tool call; committed before the tool runs.",
-    "tool.finished": "Its result, as the model is told it.",
+    "tool.finished": "Its result, as the model is told it. `seconds`: how long the call ran; of one that another drone "
+    "had begun, the whole time since its `tool.started`; 0 if its outcome is unknown.",
     "gate.checked": "A result was held against its schema and rules.",
     "verify.checked": "A verifier judged what the agent brought, or could not.",
     "budget.warned": "A limit is nearly used up.",

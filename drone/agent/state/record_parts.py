@@ -1,6 +1,7 @@
 """Parts of the state of one agent's run: its conversation, model calls, spending, course and children."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from drone.agent.ports.inbox_item import InboxItem
 from drone.agent.ports.report import Halt
@@ -17,11 +18,13 @@ NOTHING = Usage()
 
 @dataclass(slots=True)
 class OpenReply:
-    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id."""
+    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id. `begun_at`: when those
+    calls began that another drone had started."""
 
     reply: ModelReplied
     started: dict[str, ToolStarted] = field(default_factory=dict)
     finished: dict[str, ToolFinished] = field(default_factory=dict)
+    begun_at: dict[str, datetime] = field(default_factory=dict, compare=False)
     calls: tuple[ToolCall, ...] = field(init=False)
     _by_id: dict[str, ToolCall] = field(init=False)
 

@@ -23,6 +23,7 @@ from mcc.contracts.journal import (
     ControlApplied,
     Outcome,
     ToolFinished,
+    ToolStarted,
     TranscriptCompacted,
     WorkspaceCheckpointed,
 )
@@ -92,6 +93,8 @@ class Tree:
         self._apply(entry.origin, fact, copied=entry.seq <= self._copied_until)
         if isinstance(fact, AgentStarted):
             self.record(entry.origin).began_after = self._worked_until(entry.at)
+        if isinstance(fact, ToolStarted) and (reply := self.record(entry.origin).open) is not None:
+            reply.begun_at[fact.call_id] = entry.at
         if entry.seq == self._copied_until:
             for record in self.records.values():
                 record.reset_counts()

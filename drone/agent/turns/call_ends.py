@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output
@@ -13,7 +14,7 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished, ToolStarted
-from mcc.contracts.shape import lean_copy, unchecked
+from mcc.contracts.shape import lean_copy, now, unchecked
 from mcc.contracts.similar import close_matches
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.reading import read_as
@@ -57,6 +58,23 @@ class InOrder:
             if call_id in self._over:
                 # However the call ended: a cancelled one must not hold up those behind it.
                 self._over[call_id].set()
+
+
+class FirstStarts:
+    """When the calls of one reply began. `begun_at`: the ids and times of those that another drone had begun, so that
+    a call which was taken over counts as a whole."""
+
+    def __init__(self, begun_at: Mapping[str, datetime]) -> None:
+        at, tick = now(), time.monotonic()
+        # Drones on two machines need not agree on the time: no call takes less than none.
+        self._ticks = {call_id: tick - max(0.0, (at - began).total_seconds()) for call_id, began in begun_at.items()}
+
+    def __contains__(self, call: ToolCall) -> bool:
+        return call.call_id in self._ticks
+
+    def of(self, call: ToolCall) -> float:
+        """The start of the call on the clock of `time.monotonic()`: now, unless another drone had begun it."""
+        return self._ticks.get(call.call_id, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +196,8 @@ def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 
 def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
-    """The end of a call; untrusted content is fenced. `started`: `time.monotonic()` at its start."""
+    """The end of a call; untrusted content is fenced. `started`: `time.monotonic()` at its start
+    (`FirstStarts`)."""
     ended = ToolFinished(
         call_id=call.call_id,
         name=call.name,

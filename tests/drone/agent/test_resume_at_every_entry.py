@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -30,6 +31,7 @@ from tests.drone.agent.random_trees import FollowedJournal
 
 ORDER = "order"
 NORTH = child_record_id(call_id(root_record_id(ORDER), 1, 0))
+HOUR = timedelta(hours=1)
 LIMITS = Limits(concurrency=3, total_tokens=100_000_000, output_tokens=100_000_000)
 
 
@@ -208,6 +210,31 @@ async def test_after_every_commit_another_drone_asks_what_is_still_to_be_asked_a
         done = {entry.data.call_id for entry in left if isinstance(entry.data, ToolFinished)}
         again = [one.data for one in second.journal.entries[commit:] if isinstance(one.data, ToolFinished)]
         assert not done & {fact.call_id for fact in again}, commit
+
+
+async def test_a_call_that_another_drone_had_begun_counts_from_its_first_start_whatever_tool_it_is_of() -> None:
+    first = await undisturbed()
+    taken_over: set[str] = set()
+    for commit in first.journal.commits[:-1]:
+        left = [entry.model_copy(update={"at": entry.at - HOUR}) for entry in first.journal.entries[:commit]]
+        begun = {entry.data.call_id for entry in left if isinstance(entry.data, ToolStarted)}
+        second = Drone(left, first.journal.texts)
+        await second.run()
+        for entry in second.journal.entries[commit:]:
+            if isinstance(end := entry.data, ToolFinished):
+                assert (end.seconds >= HOUR.total_seconds()) is (end.call_id in begun), (commit, end.name)
+                taken_over.update([end.name] if end.call_id in begun else [])
+    assert taken_over >= {"look", "subagent", "subagents_run", "subagent_send", "submit_result"}
+
+
+async def test_a_call_takes_no_less_than_no_time_where_the_drone_before_had_a_clock_that_was_ahead() -> None:
+    first = await undisturbed()
+    begun = next(entry for entry in first.journal.entries if isinstance(entry.data, ToolStarted))
+    left = [entry.model_copy(update={"at": entry.at + HOUR}) for entry in first.journal.entries[: begun.seq]]
+    second = Drone(left, first.journal.texts)
+    await second.run()
+    ends = [entry.data for entry in second.journal.entries if isinstance(entry.data, ToolFinished)]
+    assert all(0 <= end.seconds < HOUR.total_seconds() for end in ends)
 
 
 async def test_a_drone_of_another_version_asks_with_the_prompts_and_tools_that_the_agents_began_with() -> None:

@@ -1,6 +1,9 @@
 """`mcc run --file`: many orders of one file, each accepted once and by itself, and followed to its end."""
 
 import json
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +14,7 @@ from typer.testing import Result
 from mcc.cli.main import app
 from mcc.cli.many_orders import WAITED_FOR, waiting_lines
 from mcc.cli.order_file import LINE_BYTES, OrderFile, OrderLine
+from mcc.client.calls import TRIES
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.waits import WaitsFor, WaitsKind
 from mcc.store.store import Store
@@ -18,6 +22,7 @@ from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
 from tests.mcc.cli.in_process import CliRunner
+from tests.waiting import until
 
 
 def lines(*texts: str | bytes, run: str = "", **defaults: Any) -> list[OrderLine]:
@@ -155,6 +160,62 @@ def test_what_cannot_be_done_at_all_is_said_with_its_exit_code(served: tuple[Ser
     assert "a prompt, or --file" in run(service, fine, "a prompt too", code=2).output
     service.stop()
     run(service, fine, "--detach", code=3)
+
+
+class Restarts:
+    """A service that is stopped and started again on the same data and port; in between, every connection breaks."""
+
+    def __init__(self, store: Store, data_dir: Path) -> None:
+        self._store, self._data_dir = store, data_dir
+        self.service = Served(store, data_dir)
+        self.service.__enter__()
+
+    def start_again(self, missed: int) -> None:
+        """Start the service, which was stopped, once it has been called in vain this many times."""
+        port = self.service.port
+        with socket.create_server(("127.0.0.1", port)) as nobody:
+            nobody.settimeout(60)
+            for _ in range(missed):
+                nobody.accept()[0].close()
+        self.service = Served(self._store, self._data_dir, port=port)
+        self.service.__enter__()
+
+
+def test_a_restart_of_the_service_is_waited_out_while_orders_are_placed_and_followed(tmp_path: Path) -> None:
+    store = temporary_store()
+    restarts, drone, file = Restarts(store, tmp_path / "data"), HandDrone(store), tmp_path / "orders.jsonl"
+    os.mkfifo(file)
+    texts = [json.dumps({"prompt": f"{number} " + "x" * 150_000, "workspace": None}) + "\n" for number in range(9)]
+
+    def placed() -> int:
+        return sum(store.orders.counts().values())
+
+    def disturb() -> None:
+        with file.open("w") as stream:
+            # A request takes six of these lines, and is made when the seventh has been read.
+            stream.writelines(texts[:7])
+            stream.flush()
+            until(lambda: placed() == 6, "the first orders are placed")
+            restarts.service.stop()
+            stream.writelines(texts[7:])
+        restarts.start_again(2 * TRIES)
+        until(lambda: placed() == 9, "all orders are placed")
+        restarts.service.stop()
+        restarts.start_again(TRIES + 1)
+        for order in store.orders.list(limit=20).items:
+            held = drone.claim(order.id)
+            held.start()
+            held.finish("done")
+
+    with ThreadPoolExecutor(1) as beside:
+        disturbance = beside.submit(disturb)
+        told = run(restarts.service, file, code=0)
+        disturbance.result()
+    assert placed() == 9 and store.orders.counts() == {OrderStatus.SUCCEEDED: 9}
+    assert told.stderr.count("the service is away, trying again") == 2
+    assert "9 of 9 orders have ended, 0 without success" in told.stderr
+    restarts.service.stop()
+    store.close()
 
 
 def test_what_orders_wait_for_is_told_by_kind_in_the_words_of_the_oldest() -> None:
