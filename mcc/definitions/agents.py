@@ -15,7 +15,7 @@ from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Location, Parsed, YamlProblem, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import ExpressionError, SchemaError
+from mcc.rules.errors import ExpressionError, SchemaError, closest_name
 from mcc.rules.mistakes import mistakes
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.rule import check_declared
@@ -216,12 +216,18 @@ class _Checker:
         return DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1)
 
 
+NO_OWN_GROUPS = "there are no groups of one's own, so list an own tool by its name"
+
+
 def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
     """A hint for an unknown tool: the equivalent of another system's tool of this name, else the nearest name."""
     theirs = tool_of(name)
     if theirs.ours and name not in theirs.ours and {*known} >= {*theirs.ours}:
         return f"; here that is {', '.join(theirs.ours)}"
-    return f"; {theirs.why}" if name.lower() in MISSING else suggestion(name, known, groups)
+    if name.lower() in MISSING:
+        return f"; {theirs.why}"
+    hint = suggestion(name, known, groups)
+    return hint if closest_name(name, sorted(known)) else f"{hint}; {NO_OWN_GROUPS}"
 
 
 def _sentence(error: ErrorDetails) -> str:

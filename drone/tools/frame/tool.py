@@ -145,7 +145,7 @@ def tool(
     """
     if group and group not in TOOL_GROUPS:
         near = close_matches(group, TOOL_GROUPS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
+        hint = f"did you mean {near[0]!r}?" if near else f"groups are the shipped ones alone: {', '.join(TOOL_GROUPS)}."
         raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
     if effects in CHANGING and group.endswith("_read") and (group, effects) != ("shell_read", "execute"):
         raise ToolDeclarationError(f"A tool of the group {group} only reads, and this one may {effects}: name another.")

@@ -96,6 +96,7 @@ def test_the_digest_changes_with_any_word_of_the_file() -> None:
         ("workspace_read", "workspace-raed", 4, "did you mean 'workspace_read'?"),
         ("[environment_read, workspace_read, git_diff]", "read_file, git_diff", 4, "must be a list"),
         ("git_diff]", "3]", 4, "lists 3"),
+        ("git_diff]", "our_crm]", 4, "; there are no groups of one's own, so list an own tool by its name"),
         ("[find_files]", "[find_file]", 5, "did you mean 'find_files'?"),
         ("spawns: []", "spawns:", 6, "write [] for none"),
         ("spawns: []", "spwans: []", 6, "did you mean 'spawns'?"),
