@@ -6,7 +6,6 @@ import pytest
 
 from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said, call
-from drone.tools.catalog import Toolbox
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from tests.parity.world import World
 
