@@ -11,11 +11,12 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.order import Rule, Verification
 from mcc.contracts.permission import Word
+from mcc.contracts.similar import closest_name
 from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Location, Parsed, YamlProblem, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import ExpressionError, SchemaError, closest_name
+from mcc.rules.errors import ExpressionError, SchemaError
 from mcc.rules.mistakes import mistakes
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.rule import check_declared

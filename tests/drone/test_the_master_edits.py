@@ -14,7 +14,8 @@ TYPO = {"README.md": "# A gardne\n"}
 
 def mends(task: str, replies: int, ask: Ask) -> Said:
     edit = call("edit_file", path="README.md", old="gardne", new="garden")
-    return [Line(calls=(call("read_file", path="README.md"),)), Line(calls=(edit,)), "Mended."][replies]
+    said: list[Said] = [Line(calls=(call("read_file", path="README.md"),)), Line(calls=(edit,)), "Mended."]
+    return said[replies]
 
 
 @pytest.mark.parametrize(
