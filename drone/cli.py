@@ -82,7 +82,8 @@ def run(
     """Do one turn right here: no broker, no database, nothing kept.
 
     On a terminal it asks there for approvals and answers. Without one, or with --json or --quiet, nobody is asked, and
-    a call that needs approval is denied.
+    a call that needs approval is denied. Its first call that may write waits while an order, or another `drone run`,
+    writes in the workspace on this machine, and says for whom.
 
     Example: drone run "Explain this repository" --limit rounds=20
     """

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from drone.agent.control.approver import Asking
 from drone.agent.ports.journal import MemoryJournal, TextDelta
 from drone.crew import Crew
+from drone.local_writing import LocalWriteAccess
 from drone.models.registry import Models
 from drone.order_context import OrderContext
 from drone.settings import Settings
@@ -20,6 +21,7 @@ from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
+from mcc.contracts.invisible import escape_on_one_line
 from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.permission import SavedRule
@@ -29,7 +31,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
 from mcc.rules.mistakes import mistakes
 from mcc.view.offers import print_checks, print_offers
-from mcc.view.output import print_json
+from mcc.view.output import print_json, say
 from mcc.view.prompting import ReadLine, ask, possible, read_line
 from mcc.view.screens import Screen, Shown, conclude, screen
 
@@ -136,7 +138,8 @@ async def run_here(settings: Settings, order: WorkOrder, shown: Shown) -> bool:
         people = Asking(asking, expire_seconds=crew.expire_seconds) if attended else None
         journal.tell(OrderQueued.of(order, order.session_id, order.session_seq))
         journal.tell(OrderClaimed(attempt=order.attempt, epoch=1, drone=DRONE, incarnation=fresh_id()))
-        task = asyncio.ensure_future(crew.run(order, OrderContext(journal, people=people)))
+        access = _access(settings, order, onto)
+        task = asyncio.ensure_future(crew.run(order, OrderContext(journal, people=people, access=access)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         try:
             outcome = await task
@@ -145,11 +148,22 @@ async def run_here(settings: Settings, order: WorkOrder, shown: Shown) -> bool:
             outcome = OrderOutcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
         finally:
             await crew.close()
+            access.release()
         outcome = outcome.model_copy(update={"usage": journal.fold.usage})
         journal.tell(
             OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=outcome.usage)
         )
     return conclude(_ended(order, outcome, journal.fold.last_seq), shown, DRONE)
+
+
+def _access(settings: Settings, order: WorkOrder, screen: Screen) -> LocalWriteAccess:
+    """Its way to write in the workspace, which says on stderr for whom it waits."""
+
+    def tell(sentence: str) -> None:
+        with screen.aside():
+            say(f"{DRONE}: {escape_on_one_line(sentence)}.")
+
+    return LocalWriteAccess(order.id, Path(str(order.workspace)), settings.data_dir, tell)
 
 
 def _ended(order: WorkOrder, outcome: OrderOutcome, last_seq: int) -> WorkOrder:

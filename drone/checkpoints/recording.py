@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,8 @@ from drone.checkpoints.scan import MOST_NAMES, Scan, ScanReport
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary, summary
 from drone.checkpoints.tree import EMPTY, TreeEntry, at, differences, parents
-from drone.sandbox.places.paths import Workspace
+from drone.checkpoints.unfinished import UnfinishedWorkspaces
+from drone.sandbox.places.paths import PathError, Workspace
 from drone.sandbox.places.workspace_key import workspace_key
 from drone.sandbox.places.workspace_writer import WorkspaceWriter
 from mcc.contracts.ids import fresh_id
@@ -72,6 +73,7 @@ class OrderCheckpoints:
         self.order_id = order_id
         self.directory = directory
         self._running: set[str] = set()
+        self._writes = False
         self._last: bytes | None = None
         self._one_at_a_time = Lock()
         self.writing = asyncio.Lock()
@@ -92,8 +94,18 @@ class OrderCheckpoints:
 
     def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> BegunCheckpoint:
         """Take a checkpoint of the paths that the call may change, None = anything; for a call that began before,
-        answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`."""
-        with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
+        answer its first checkpoint. Raises `StoreBroken`, OSError, `ScanStopped`.
+
+        The first one also closes those of other orders' calls that were cut off, here and in workspaces above and
+        below: whatever differs there was left by these calls, since nobody else writes there meanwhile."""
+        with self._one_at_a_time:
+            if not self._writes:
+                self._close_lost_of_others(stop)
+                self._writes = True
+            return self._begin(call_id, paths, stop)
+
+    def _begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> BegunCheckpoint:
+        with CheckpointStore.opened(self.path) as store, store.changing():
             checkpoints = store.checkpoints(self.order_id)
             # A checkpoint without an end counts as one of a call that was cut off, unless its call is among these.
             self._running.add(call_id)
@@ -135,11 +147,24 @@ class OrderCheckpoints:
 
     def _close_lost(self, checkpoints: Sequence[Checkpoint], store: CheckpointStore, scan: Scan) -> None:
         """Close the checkpoints of calls that were cut off, with whatever those calls left behind."""
-        for checkpoint in checkpoints:
-            if checkpoint.after is None and checkpoint.call_id not in self._running:
-                for above in {path.rpartition(b"/")[0] for path in checkpoint.paths or ()}:
-                    WorkspaceWriter(self.workspace).sweep(os.fsdecode(above))
-                store.close_call(checkpoint.id, _after(checkpoint, scan))
+        lost = [one for one in checkpoints if one.after is None and one.call_id not in self._running]
+        _close(lost, self.workspace, store, scan)
+
+    def _close_lost_of_others(self, stop: Event) -> None:
+        unfinished = UnfinishedWorkspaces(self.directory)
+        for key, root in unfinished.around(self.workspace.root):
+            # Of one that cannot be opened any more nothing can be brought back either.
+            with suppress(PathError):
+                self._close_others(Workspace(root, private=self.workspace.private), f"{key}.db", stop)
+            unfinished.forget(key)
+        unfinished.note(self.path.stem, self.workspace.root)
+        self._close_others(self.workspace, self.path.name, stop)
+
+    def _close_others(self, workspace: Workspace, store_name: str, stop: Event) -> None:
+        """Close what other orders' calls have left open in a workspace."""
+        with CheckpointStore.opened(self.directory / store_name) as store, store.changing():
+            if lost := [checkpoint for checkpoint in store.unfinished() if checkpoint.order_id != self.order_id]:
+                _close(lost, workspace, store, Scan(workspace, store, stop, self._most_names))
 
     def known(self) -> list[Checkpoint]:
         """The checkpoints of the order on this host. Does not write the workspace's marker. Raises `StoreBroken`,
@@ -163,6 +188,8 @@ class OrderCheckpoints:
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             self._running.clear()
             self._close_lost(store.checkpoints(self.order_id), store, self._scan(store, stop))
+            if not store.unfinished():
+                UnfinishedWorkspaces(self.directory).forget(self.path.stem)
             return summary(store, store.checkpoints(self.order_id))
 
     @contextmanager
@@ -198,6 +225,13 @@ def _after(checkpoint: Checkpoint, scan: Scan) -> bytes:
 
 def _of(checkpoints: Iterable[Checkpoint], call_id: str) -> Checkpoint | None:
     return next((checkpoint for checkpoint in checkpoints if checkpoint.call_id == call_id), None)
+
+
+def _close(lost: Iterable[Checkpoint], workspace: Workspace, store: CheckpointStore, scan: Scan) -> None:
+    for checkpoint in lost:
+        for above in {path.rpartition(b"/")[0] for path in checkpoint.paths or ()}:
+            WorkspaceWriter(workspace).sweep(os.fsdecode(above))
+        store.close_call(checkpoint.id, _after(checkpoint, scan))
 
 
 @dataclass(frozen=True, slots=True)

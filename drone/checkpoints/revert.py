@@ -89,6 +89,8 @@ class Revert:
         call = StartedCall(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
+        # Those of calls that were cut off have an end only now.
+        source = await threads.claim(self._source)
         # Right before the effect: scanning may have taken longer than the lease lasts.
         await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)

@@ -190,6 +190,14 @@ class CheckpointStore:
         )
         return [_checkpoint(row) for row in rows]
 
+    def unfinished(self) -> list[Checkpoint]:
+        """The checkpoints of all orders whose call is not over, in the order in which the calls began."""
+        rows = self._connection.execute(
+            "SELECT number, id, order_id, call_id, before, after, closed, paths, seq FROM calls WHERE after IS NULL "
+            "ORDER BY number"
+        )
+        return [_checkpoint(row) for row in rows]
+
     def orders_before(self, when: float) -> list[str]:
         """Orders whose last call began before `when` (seconds since the epoch)."""
         rows = self._connection.execute("SELECT order_id FROM calls GROUP BY order_id HAVING max(at) < ?", (when,))

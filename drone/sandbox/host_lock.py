@@ -150,12 +150,16 @@ class HostLock:
             self.release()
         return not over
 
+    def others(self) -> Sequence[Holder]:
+        """The holders of this lock that have signed, but for this process."""
+        return [holder for holder in self._holders() if not holder.is_me]
+
     def end_others(self) -> bool:
         """Kill the fenced holders that block this lock, and their children; False when other holders remain.
 
         Only the drone that owns the workspace's row in the database may call this.
         """
-        others = [holder for holder in self._holders() if not holder.is_me]
+        others = self.others()
         fenced = [holder for holder in others if self._is_gone(holder)]
         for holder in fenced:
             _end_children(holder)

@@ -15,6 +15,7 @@ from tests.faults.assembly import MODEL
 from tests.faults.campaigns.drones import KILL_SECONDS
 from tests.faults.campaigns.ground import Ground
 from tests.faults.campaigns.stage import Skipped, Stage, pause
+from tests.faults.failpoints import Action
 from tests.faults.members import NotInTime, until
 from tests.faults.plan import Plan
 from tests.faults.repositories import (
@@ -123,12 +124,13 @@ def _placed(stage: Stage, found: Mapping[str, Repository], scene: Scene) -> None
     for one in found.values():
         one.orders.clear()
     for number, (one, deed) in enumerate(waiting):
-        asked = {"agent": AGENT, "model": MODEL, "workspace": str(one.root), "on_ask": "wait"}
-        order_id = stage.family.clients.submit(deed.prompt, **asked)
+        order_id = stage.family.clients.submit(
+            deed.prompt, agent=AGENT, model=MODEL, workspace=str(one.root), on_ask="wait"
+        )
         one.orders[order_id] = deed
         if number < scene.armed:
             seconds = stage.family.plan.lease_seconds + 3.0
-            action = "stop" if number % 2 else "kill9"
+            action: Action = "stop" if number % 2 else "kill9"
             nth = stage.dice.randint(3, 9)
             stage.family.failpoints.arm(stage.dice.choice(PLACES), action, order=order_id, nth=nth, seconds=seconds)
 
