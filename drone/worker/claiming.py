@@ -222,6 +222,9 @@ AHEAD_SECONDS = 0.25
 """How long orders found by a poll may still be started without polling again. More urgent orders that arrive in the
 meantime wait for that long."""
 
+LEFT_SECONDS = 0.5
+"""How long an order is left to the drone in whose share it is, while this one begins later orders."""
+
 MOST_ASKED = 1_000
 """Bound on the orders that one poll asks for, however many drones share them."""
 
@@ -231,6 +234,9 @@ class Poll:
 
     It polls the database every `poll_seconds`, after `look`, and whenever a slot becomes free while more orders may
     wait. Orders found beyond the free slots are kept for `AHEAD_SECONDS`, so that one poll serves several short orders.
+
+    An order that the drone in whose share it is has not begun for `LEFT_SECONDS`, because its slots are taken, comes
+    before all later ones.
 
     An order suspected of killing drones runs alone in a drone; one of the drones empties itself for such an order.
     """
@@ -266,6 +272,7 @@ class Poll:
         `AHEAD_SECONDS`."""
         self._more = False
         self._misses = 0
+        self._left: dict[str, float] = {}
 
     @property
     def wanting(self) -> bool:
@@ -278,9 +285,13 @@ class Poll:
 
     def miss(self) -> None:
         """Note that an order arrived while no slot was free: no further message will announce it. Call on the loop."""
+        self.missed.set()
+        self.arrived()
+
+    def arrived(self) -> None:
+        """Note that an order arrived while others may be waiting, the first of which comes first. Call on the loop."""
         self._more = True
         self._misses += 1
-        self.missed.set()
         self.freed()
 
     def freed(self) -> None:
@@ -360,8 +371,8 @@ class Poll:
         return bool(rivals) and min(rivals) == self._claimant.incarnation
 
     async def _share(self, waiting: Sequence[str]) -> Sequence[str]:
-        """This drone's share of the waiting orders: every n-th one, where n drones serve these queues. A single order
-        is not divided.
+        """This drone's share of the waiting orders, in their order: every n-th one, where n drones serve these queues,
+        and those that were left to the others for too long. A single order is not divided.
 
         Drones that poll at the same moment get different orders.
         """
@@ -369,7 +380,11 @@ class Poll:
             return waiting
         me, rivals = self._claimant.incarnation, sorted(await self.rivals())
         self._drones = max(1, len(rivals))
-        return waiting[rivals.index(me) :: len(rivals)] if me is not None and me in rivals else waiting
+        if me is None or me not in rivals:
+            return waiting
+        mine, now = set(waiting[rivals.index(me) :: len(rivals)]), asyncio.get_running_loop().time()
+        self._left = {one: self._left.get(one, now) for one in waiting if one not in mine}
+        return [one for one in waiting if one in mine or now - self._left[one] >= LEFT_SECONDS]
 
     async def rivals(self) -> Sequence[str]:
         """Incarnations of the live drones that serve these queues, this drone included."""

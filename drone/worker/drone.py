@@ -165,6 +165,9 @@ class DroneProcess:
         back."""
         if self._draining:
             return
+        if self._workshop.wanting and self._slots.free > 0:
+            self._loop.call(self._workshop.arrived)
+            return
         if not self._slots.take():
             self._loop.call(self._workshop.miss)
             return

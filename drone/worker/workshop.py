@@ -196,6 +196,10 @@ class Workshop:
         """Fill the slot that became free when an order ended here."""
         self._poll.freed()
 
+    def arrived(self) -> None:
+        """As `Poll.arrived`."""
+        self._poll.arrived()
+
     def miss(self) -> None:
         """Note that an order arrived while no slot was free; it waits for a slot here or in another drone."""
         self._poll.miss()

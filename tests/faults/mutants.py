@@ -90,6 +90,7 @@ FENCING = _pytest(
     "sqlite",
 )
 MACHINE = _pytest("state machine", "tests/conformance/store/test_order_machine.py", "-k", "test_every_history")
+LINES = Tier("simulated lines", ("-m", "tests.faults.simulation.lines", "--orders", "200"))
 SIMULATION = Tier("simulation", ("-m", "tests.faults.simulation", "--count", "120", "--until-failure"))
 RESUMING = _pytest("agent tests", "tests/drone/agent/test_resume_at_every_entry.py")
 DOCUMENTS = _pytest(
@@ -113,7 +114,18 @@ MUTANTS: tuple[Mutant, ...] = (
                 "row = None",
             ),
         ),
-        (SIMULATION, CONFORMANCE),
+        (LINES, SIMULATION, CONFORMANCE),
+    ),
+    Mutant(
+        "whoever asks first writes in a workspace",
+        (
+            Patch(
+                f"{STORE}/rows/workspace_rows.py",
+                "row = connection.execute(_BEFORE, wanted).first()",
+                "row = None",
+            ),
+        ),
+        (LINES, CONFORMANCE),
     ),
     Mutant(
         "no epoch check on append",

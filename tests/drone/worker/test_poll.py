@@ -1,8 +1,9 @@
 import asyncio
 
-from drone.worker.claiming import Claimant, Poll, Slots
+from drone.worker.claiming import LEFT_SECONDS, Claimant, Poll, Slots
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import Bench, Trust, a_registration
+from tests.faults.simulation.leaping import leaping
 
 
 def poll(bench: Bench, slots: Slots, started: list[str], queues: tuple[str, ...] = ("default",)) -> Poll:
@@ -150,6 +151,47 @@ async def test_drones_that_poll_at_the_same_moment_get_different_shares() -> Non
         await second.once()
         assert sorted([*own, *others]) == orders
         assert {len(own), len(others)} == {4, 5}
+
+
+async def test_an_order_that_arrives_does_not_begin_before_those_that_wait() -> None:
+    async with Bench() as bench:
+        orders = [bench.place(f"p{number}").id for number in range(3)]
+        slots, started = Slots(1), list[str]()
+        asking = poll(bench, slots, started)
+        await asking.once()
+        assert asking.wanting and started == orders[:1]
+        bench.place("later")
+        slots.release()
+        asking.arrived()
+        assert started == orders[:2]
+
+
+@leaping
+async def test_an_order_that_is_left_to_a_drone_whose_slots_are_taken_comes_before_later_ones() -> None:
+    async with Bench() as bench:
+        bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
+        orders = [bench.place(f"p{number}").id for number in range(8)]
+        slots, started = Slots(1), list[str]()
+        asking = poll(bench, slots, started)
+        await asking.once()
+        await asyncio.sleep(LEFT_SECONDS)
+        slots.release()
+        await asking.once()
+        assert started == [orders[1], orders[0]]
+
+
+@leaping
+async def test_one_that_has_not_been_left_for_long_is_left_still() -> None:
+    async with Bench() as bench:
+        bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
+        orders = [bench.place(f"p{number}").id for number in range(8)]
+        slots, started = Slots(1), list[str]()
+        asking = poll(bench, slots, started)
+        for _ in range(2):
+            await asking.once()
+            await asyncio.sleep(LEFT_SECONDS / 2 - 0.1)
+            slots.release()
+        assert started[0] == orders[1] and orders[0] not in started
 
 
 async def test_orders_found_beyond_the_free_slots_are_started_without_another_poll() -> None:

@@ -48,7 +48,7 @@ class Scene:
     reverts: int = 8
 
 
-WHOLE, SHORT = Scene(), Scene(in_each=2, harm=0, armed=2, reverts=3)
+WHOLE, MORE = Scene(), Scene(in_each=8, harm=4, armed=8, reverts=16)
 
 
 @dataclass
@@ -75,15 +75,7 @@ def repositories(directory: Path, plan: Plan) -> Iterator[Ground]:
 def one_repository(stage: Stage) -> None:
     """Orders add lines to files that all of them write, and ask a person midway, while drones are killed, frozen and
     told to stop; then they are reverted, and the drones of reverts are killed."""
-    _play(stage, WHOLE)
-
-
-def one_repository_in_short(stage: Stage) -> None:
-    """The same with few orders, and with drones that are lost around a call only."""
-    _play(stage, SHORT)
-
-
-def _play(stage: Stage, scene: Scene) -> None:
+    scene = MORE if stage.whole else WHOLE
     stage.family.provoked_stale = True
     found = _furnished(stage, scene)
     _placed(stage, found, scene)

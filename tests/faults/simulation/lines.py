@@ -2,7 +2,7 @@
 
 Drones that claim, ask, park, die, stand still and hand back, played by hand on the product's store and in its time, so
 that very many orders take minutes: is there ever a second writer, does somebody come before one who came earlier, does
-anybody wait for ever? The same seed does the same.
+anybody wait for ever? The seed decides about all of them.
 """
 
 import argparse
