@@ -32,10 +32,9 @@ async def test_it_waits_for_a_drone_and_says_once_for_whom(workspace: Path) -> N
     access = LocalWriteAccess("turn", workspace, workspace.parent / "data", said.append)
     lock = drones_lock(workspace, frozenset())
     assert lock.take()
-    for _ in range(2):
-        refused = await access.acquire()
-        assert isinstance(refused, HoldRefused)
-    assert str(workspace) in refused.message and "writes" in refused.message and said == [refused.message]
+    refusals = [await access.acquire() for _ in range(2)]
+    assert refusals[0] == refusals[1] == HoldRefused(*said)
+    assert str(workspace) in said[0] and "writes" in said[0]
     lock.release()
     assert isinstance(held := await access.acquire(), WriteHold) and held.waited_seconds > 0
     assert await access.acquire() == held

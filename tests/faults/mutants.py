@@ -104,27 +104,16 @@ KEEPING = _pytest("worker tests", "tests/drone/worker/test_keeper.py", "tests/dr
 VIEWING = _pytest("feed tests", "tests/mcc/feed/test_order_streams.py")
 
 STORE = "mcc/store"
+WORKSPACE_ROWS = f"{STORE}/rows/workspace_rows.py"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "workspaces are free for all",
-        (
-            Patch(
-                f"{STORE}/rows/workspace_rows.py",
-                "row = connection.execute(_IN_THE_WAY, wanted).first()",
-                "row = None",
-            ),
-        ),
+        (Patch(WORKSPACE_ROWS, "row = connection.execute(_IN_THE_WAY, wanted).first()", "row = None"),),
         (LINES, SIMULATION, CONFORMANCE),
     ),
     Mutant(
         "whoever asks first writes in a workspace",
-        (
-            Patch(
-                f"{STORE}/rows/workspace_rows.py",
-                "row = connection.execute(_BEFORE, wanted).first()",
-                "row = None",
-            ),
-        ),
+        (Patch(WORKSPACE_ROWS, "row = connection.execute(_BEFORE, wanted).first()", "row = None"),),
         (LINES, CONFORMANCE),
     ),
     Mutant(
