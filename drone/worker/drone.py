@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Literal
 
@@ -166,10 +167,10 @@ class DroneProcess:
         if self._draining:
             return
         if self._workshop.wanting and self._slots.free > 0:
-            self._loop.call(self._workshop.arrived)
+            self._loop.call(partial(self._workshop.arrived, missed=False))
             return
         if not self._slots.take():
-            self._loop.call(self._workshop.miss)
+            self._loop.call(partial(self._workshop.arrived, missed=True))
             return
         done = False
         try:

@@ -196,13 +196,9 @@ class Workshop:
         """Fill the slot that became free when an order ended here."""
         self._poll.freed()
 
-    def arrived(self) -> None:
-        """As `Poll.arrived`."""
-        self._poll.arrived()
-
-    def miss(self) -> None:
-        """Note that an order arrived while no slot was free; it waits for a slot here or in another drone."""
-        self._poll.miss()
+    def arrived(self, *, missed: bool) -> None:
+        """As `Poll.arrived`, or as `Poll.miss`: it waits for a slot here or in another drone."""
+        self._poll.miss() if missed else self._poll.arrived()
 
     async def request_cancel(self, order_id: str, reason: str, principal: str) -> None:
         """Place an ordinary cancel control, with a receipt, for an order that runs here, and process it at once."""
