@@ -10,6 +10,7 @@ from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, t
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.parts import AgentParts
+from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import outcome_of
@@ -18,6 +19,7 @@ from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
+from drone.attachments import Showing
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.others import changed_by_others
 from drone.definitions import Definitions
@@ -53,6 +55,7 @@ from drone.worktrees.git_changes import used_git, with_current_head, with_git_fa
 from drone.worktrees.places import WorktreeHome
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
+from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.changes import Changes
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.fact import Fact
@@ -136,9 +139,21 @@ class Crew:
                 failed = OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
                 return redactor.model(failed)
             prompt = redactor.text(order.prompt)
-            task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
+            root = turn.root or root_record_id(order.id)
+            attachments = await self._attachments(order, context, turn, master)
+            task = Task(prompt, root, title_of(prompt), attachments=attachments)
             with closing(hiring.place):
                 return redactor.model(outcome_of(await master.run(task, turn)))
+
+    async def _attachments(
+        self, order: WorkOrder, context: OrderContext, turn: Turn, master: AgentRuntime
+    ) -> tuple[ShownAttachment, ...]:
+        """What the master is given with its prompt; nothing anew where it has begun, since its journal has it."""
+        if not order.attachments or context.attachments is None or turn.root is not None:
+            return ()
+        readable = any(spec.name == READ_ARTIFACT for spec in master.specs)
+        showing = Showing(context.attachments, turn.artifacts, turn.threads, turn.redactor, readable)
+        return await showing.all(order.attachments)
 
     async def _make_gates(self, hiring: Hiring, order: WorkOrder) -> None:
         """Compile the gates of the order's agents; only once for all orders that hire from the drone's own definitions

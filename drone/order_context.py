@@ -13,6 +13,7 @@ from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
+from drone.attachments import AttachmentPort
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.definitions import Definitions
 from drone.generation.port import DocumentPort
@@ -67,6 +68,8 @@ class OrderContext:
     """The document that the order generates or talks about."""
     notes: NotesPort | None = None
     """The notes of the order's project."""
+    attachments: AttachmentPort | None = None
+    """The files that the order was given."""
     reached: Collection[str] = ()
     """For a revert: ids of the reverted order's calls whose changes stay."""
 

@@ -91,7 +91,8 @@ class ModelConfig(Closed):
 
     `api`: the wire format; None = the one that the provider uses at that address.
 
-    `images`: whether it accepts images; None = as the table of models says, else not.
+    `images`: whether it accepts images; None = as the table of models says, else not. `pictures`: the most of them in
+    one request; None = as its provider says.
 
     `first_token_seconds`, `stall_seconds`: longest silence of a streamed reply before and after its first token.
     `retry_seconds`: how long a busy or broken provider is retried before the agent waits for it; None = 300, or 10 with
@@ -123,6 +124,7 @@ class ModelConfig(Closed):
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     images: bool | None = None
+    pictures: Annotated[int, Field(ge=0, le=500)] | None = None
     thinking: Thinking = "inherit"
     temperature: Temperature | None = None
     extra_body: Annotated[Mapping[str, JsonValue], WithJsonSchema({"type": "object"})] = {}

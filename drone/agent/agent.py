@@ -10,10 +10,10 @@ from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
 from drone.agent.parts import AgentParts, Setup
 from drone.agent.ports.journal import Journal, MemoryJournal
-from drone.agent.ports.messages import Message, UserMessage
+from drone.agent.ports.messages import Message
 from drone.agent.ports.model import ModelError
 from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
-from drone.agent.ports.transcript import first_message, messages_of
+from drone.agent.ports.transcript import messages_of, opening_message
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task, Turn, title_of
@@ -121,8 +121,9 @@ class Run:
         system, session = (agent.system, agent.hired.session) if setup is None else (setup.system, setup.session)
         extra_characters = len(system) + sum(len(spec.description) for spec in agent.specs)
         started = self._state.started
-        prompt = first_message(started.environment if started else "", task.prompt)
-        opening = (*messages_of(session), *task.earlier, UserMessage(prompt))
+        environment, attachments = (started.environment, started.attachments) if started else ("", ())
+        first = opening_message(environment, task.prompt, attachments)
+        opening = (*messages_of(session), *task.earlier, first)
         self._state.conversation.transcript.open(opening, extra_characters)
 
     async def _run_rounds(self, loop: Loop, agent_control: AgentControl) -> Report:

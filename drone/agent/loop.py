@@ -8,7 +8,7 @@ from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts, Setup
-from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError
+from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError, PictureRefused
 from drone.agent.ports.report import Cause, LimitReached, Report
 from drone.agent.ports.transcript import ANNOUNCED
 from drone.agent.spending.allowance import Allowance
@@ -207,7 +207,7 @@ class Loop:
             return
         except ModelError as error:
             self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
-            if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
+            if not isinstance(error, AskLater | ContextOverflow | PictureRefused) and not self.allowance.must_land:
                 # The one reply that was left has failed: what ends the run is its limit.
                 if (landing := state.spending.landing) is not None:
                     raise LimitReached(landing.limit, landing.allowed) from error
@@ -225,6 +225,8 @@ class Loop:
             self._note(call.retry_entry(str(refusal), 0.0))
         elif isinstance(refusal, ContextOverflow):
             await self._context.shorten(refusal)
+        elif isinstance(refusal, PictureRefused):
+            await self._context.drop_picture(refusal)
         elif isinstance(refusal, AskLater):
             await self._wait_for_provider(refusal, call)
 

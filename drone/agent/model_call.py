@@ -8,20 +8,23 @@ from itertools import count
 
 from drone.agent.ports.artifacts import TOGETHER
 from drone.agent.ports.journal import DeltaKind, GrowingCall, Journal, TextDelta
-from drone.agent.ports.messages import ToolResult, picture_characters, with_picture_bytes
+from drone.agent.ports.messages import ToolResult
 from drone.agent.ports.model import (
     Ask,
     Bill,
     ContextOverflow,
     Model,
     ModelError,
+    PictureRefused,
     Reply,
     ReplyBlock,
     WantedCall,
     context_tokens,
+    picture_limits,
 )
+from drone.agent.ports.pictures import next_to_drop, picture_characters, with_picture_bytes
 from drone.agent.ports.report import describe_or_raise
-from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
+from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, PICTURE_REFUSED, to_clip, to_cut
 from drone.agent.spending.budget import Reservation
 from drone.agent.state.record import MODEL_FAILED, RecordState
 from drone.agent.turns.turn import Turn
@@ -84,6 +87,20 @@ class Context:
             status=overflow.status,
         ) from overflow
 
+    async def drop_picture(self, refused: PictureRefused) -> None:
+        """Leave out the picture, or pictures, for which the model refused a request, for good.
+
+        Raises `JournalError`, and the refusal when no picture is left.
+        """
+        transcript = self._state.conversation.transcript
+        digests = next_to_drop(transcript.messages, transcript.refused_pictures, str(refused))
+        if not digests:
+            raise ModelError(str(refused), status=refused.status) from refused
+        what = "a picture is" if len(digests) == 1 else f"{len(digests)} pictures are"
+        said = f"{self._model.name} refused a request for what it shows, so {what} left out from now on. {refused}"
+        step = AgentStep(name=PICTURE_REFUSED, message=said, pictures=tuple(digests))
+        await self._turn.journal.write(self._state.origin, step)
+
     async def _clip(self, window: int | None, *, refused: bool) -> bool:
         """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
         transcript, tokens = self._state.conversation.transcript, self._state.tokens_of_question()
@@ -121,6 +138,7 @@ class ModelCall:
 
     def __init__(self, journal: Journal, state: RecordState, model: str, reserved: Reservation) -> None:
         self._journal = journal
+        self._transcript = state.conversation.transcript
         self._origin = state.origin
         self._round = state.rounds + 1
         self.model = model
@@ -184,9 +202,10 @@ class ModelCall:
         self._offsets.clear()
         await self.begin(why)
 
-    async def with_pictures(self, asked: Ask) -> Ask:
-        """The request with the bytes of its images loaded. Raises `JournalError`."""
-        messages = await with_picture_bytes(asked.messages, self._journal.kept)
+    async def with_pictures(self, asked: Ask, model: Model) -> Ask:
+        """The request with the bytes of those of its pictures that `model` is shown. Raises `JournalError`."""
+        refused, limits = self._transcript.refused_pictures, picture_limits(model)
+        messages = await with_picture_bytes(asked.messages, self._journal.kept, refused=refused, limits=limits)
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
@@ -228,7 +247,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     await call.begin()
     # Right before the effect: the commit may have taken longer than the lease lasts.
     await call.go_ahead()
-    asked = await call.with_pictures(question())
+    asked = await call.with_pictures(question(), model)
     asked_at = time.monotonic()
     try:
         reply = await model.ask(asked, call)

@@ -295,6 +295,7 @@ class AgentParts:
             prompt=task.prompt,
             # A continued conversation already contains the environment.
             environment="" if task.continues else self.hired.environment,
+            attachments=task.attachments,
             model=self._choice,
             model_settings=self.model_settings,
             tools=tuple(spec.name for spec in self.specs),

@@ -2,17 +2,21 @@
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.turns.toolset import Output
-from drone.tools.files.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
+from drone.threads import OwnThreads, in_thread
+from drone.tools.files.rendition import LARGEST_PICTURE, Renderer, Rendition
 from drone.tools.frame.display_text import both_ends, one_line, strip_controls
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
+from mcc.contracts.media import BadPicture, is_picture
 from mcc.contracts.shape import to_json
 from mcc.rules.patterns import Pattern
 
@@ -28,14 +32,18 @@ _SHOWN = 500
 _QUOTED_ERROR = Pattern(r": \d{1,9} validation errors? for ")
 
 
-async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Output:
-    """The parts of a result as text and pictures; links are named, not followed. Raises `JournalError`."""
+async def output_of(result: "CallToolResult", artifacts: Artifacts | None, threads: OwnThreads | None = None) -> Output:
+    """The parts of a result as text and pictures; links are named, not followed. Raises `JournalError`.
+
+    `threads`: those in which pictures are made fit to be shown; None: any.
+    """
     content = result.content[:MOST_PARTS]
     texts: list[str] = []
     images: list[ImageBlock] = []
+    render = partial(in_thread if threads is None else threads.tool, _rendered)
     for part in content:
         text = _text(part)
-        texts.append(await _image(cast("Any", part), artifacts, images) if text is None else text)
+        texts.append(await _image(cast("Any", part), artifacts, images, render) if text is None else text)
     if len(result.content) > MOST_PARTS:
         texts.append(f"[{len(result.content) - MOST_PARTS:,} more parts are left out]")
     text = "\n".join(texts)
@@ -68,7 +76,17 @@ def _resource(resource: Any) -> str:
     return f"[{name}]\n{text}"
 
 
-async def _image(part: Any, artifacts: Artifacts | None, images: list[ImageBlock]) -> str:
+def _rendered(data: bytes) -> Rendition:
+    with closing(Renderer()) as renderer:
+        return renderer.rendition(data)
+
+
+async def _image(
+    part: Any,
+    artifacts: Artifacts | None,
+    images: list[ImageBlock],
+    render: Callable[[bytes], Awaitable[Rendition]],
+) -> str:
     """Keep a picture as an artifact and append it to `images`; the text that stands for it in the result."""
     if artifacts is None or len(images) >= MOST_PICTURES:
         return f"[a picture, not shown: {MOST_PICTURES} of one result at most]" if images else "[a picture, not shown]"
@@ -78,13 +96,13 @@ async def _image(part: Any, artifacts: Artifacts | None, images: list[ImageBlock
         data = b64decode(part.data, validate=True)
         if not is_picture(data[:16]):
             raise BadPicture("is of no known kind")
-        size = measured(data)
+        made = await render(data)
     except (BadPicture, binascii.Error, ValueError) as error:
         return f"[a picture, not shown: it {one_line(str(error), _SHOWN)}]"
     name = f"picture {len(images) + 1}"
-    block = ImageBlock(artifact="", media_type=size.media_type, name=name, width=size.width, height=size.height)
-    images.append(await artifacts.image(data, block))
-    return f"[{name}: {block.media_type}, {block.width} x {block.height} pixels]"
+    images.append(await artifacts.image(made.data, made.block(name)))
+    source = made.source
+    return f"[{name}: {source.media_type}, {source.width} x {source.height} pixels]"
 
 
 def _structured(value: object, text: str) -> str | None:

@@ -5,14 +5,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
 
-from drone.agent.ports.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
-from drone.agent.ports.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message
+from drone.agent.ports.model import Ask, ModelError, PictureRefused
+from drone.agent.ports.pictures import PictureLimits, has_pictures, with_pictures, within
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
+from mcc.rules.patterns import Pattern
 
 UNREADABLE_ARGUMENTS = "arguments_that_were_not_a_json_object"
 """Key of the object that carries a call's text arguments back to providers, all of which require an object."""
 
-_PICTURES = "the pictures of agent "
+_ABOUT_PICTURES = Pattern(r"\b(?:images?|pictures?)(?:\b|_)|inline_?data|media.?type", ignore_case=True)
 
 
 def unreadable_thinking(messages: Sequence[Message], name: str) -> Iterator[str]:
@@ -34,25 +36,22 @@ def _is_sealed(block: AnyBlock) -> bool:
     return False
 
 
-def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) -> tuple[Ask, str]:
-    """The question without pictures where the model `name` cannot take them, and then a sentence about that for people.
-
-    `without`: what the provider refused before.
-    """
+def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, limits: PictureLimits) -> tuple[Ask, str]:
+    """The question with the pictures that the model `name` can take, which are none unless `takes_pictures`; then also
+    a sentence about that for people."""
     if not has_pictures(ask.messages):
         return ask, ""
-    if takes_pictures and _PICTURES + ask.cache_key not in without:
-        return ask, ""
-    why = "its provider refused it" if takes_pictures else f"{name} takes no pictures, as far as is known"
-    messages = each_result(ask.messages, lambda result: without_pictures(result, why))
-    return replace(ask, messages=messages), f"{name} is not shown the pictures that tools brought."
+    if takes_pictures:
+        messages = within(ask.messages, limits)
+        return (ask if messages is ask.messages else replace(ask, messages=messages)), ""
+    messages = with_pictures(ask.messages, lambda _: f"{name} takes no pictures, as far as is known")
+    return replace(ask, messages=messages), f"{name} is not shown the pictures of this conversation."
 
 
-def refused_pictures(ask: Ask, name: str, words: str) -> str | None:
-    """The mark that keeps pictures out of this agent's later requests if the provider's words complain about an image,
-    else None."""
-    if has_pictures(ask.messages) and "image" in words.lower().replace(name.lower(), ""):
-        return _PICTURES + ask.cache_key
+def refused_picture(ask: Ask, name: str, error: ModelError) -> PictureRefused | None:
+    """The refusal of a request whose pictures the provider's words complain about; None where that is not why."""
+    if has_pictures(ask.messages) and _ABOUT_PICTURES.search(str(error).replace(name, "")):
+        return PictureRefused(str(error), status=error.status)
     return None
 
 

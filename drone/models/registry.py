@@ -188,6 +188,7 @@ class Models:
         price: TokenPrices | None,
     ) -> Model:
         from drone.models.dialects.forms import formats
+        from drone.models.dialects.picture_limits import limits_of
         from drone.models.remote import ModelEndpoint, Remote, Timeouts
 
         row = known_model(known.name, config.model)
@@ -207,6 +208,7 @@ class Models:
             cache_ttl=config.cache_ttl,
             context_tokens=config.context_tokens,
             known=row if config.images is None else replace(row, images=config.images),
+            pictures=limits_of(known.name, config.pictures),
             price=price,
             thinking=config.thinking,
             temperature=config.temperature,

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from pydantic import SecretStr
 
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, ModelError, Reply
+from drone.agent.ports.pictures import NO_LIMITS, PictureLimits
 from drone.models.body import (
     MAX_EVENT_BYTES,
     Event,
@@ -20,7 +21,7 @@ from drone.models.body import (
     TooLarge,
     body_of,
     is_page,
-    refused_pictures,
+    refused_picture,
     unreadable_thinking,
     with_readable_pictures,
 )
@@ -87,6 +88,7 @@ class ModelEndpoint:
     context_tokens: int | None = None
     known: KnownModel = UNKNOWN
     """The figures of the table of models."""
+    pictures: PictureLimits = NO_LIMITS
     thinking: Thinking = "inherit"
     """Applies if an ask sets none, like `temperature`."""
     temperature: float | None = None
@@ -238,6 +240,10 @@ class Remote:
         listed = min(filter(None, (self._endpoint.known.context_tokens, self._server.tokens)), default=None)
         return self._stated_window or self._endpoint.context_tokens or listed
 
+    @property
+    def picture_limits(self) -> PictureLimits:
+        return self._endpoint.pictures
+
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         ask = self._endpoint.completed(ask)
         seconds = ask.seconds if self._endpoint.stream else min(ask.seconds, ask.call_seconds)
@@ -272,6 +278,8 @@ class Remote:
                 if parameter is None:
                     if isinstance(error, ContextOverflow):
                         self._stated_window = error.window or self._stated_window
+                    elif error.status in TOO_LARGE and (refused := refused_picture(sendable, self.name, error)):
+                        raise refused from error
                     raise
                 # From now on for every call of this model: the server would refuse it each time.
                 self._without |= {parameter}
@@ -280,7 +288,7 @@ class Remote:
     async def _sendable(self, ask: Ask, without: frozenset[str], listener: Listener) -> Ask:
         """The request without the pictures that the model cannot take; tells the listener what is not sent."""
         known = self._endpoint.known
-        sendable, unseen = with_readable_pictures(ask, self._endpoint.name, bool(known.images), without)
+        sendable, unseen = with_readable_pictures(ask, self._endpoint.name, bool(known.images), self.picture_limits)
         for omission in (*([unseen] if unseen else []), *self._format.not_sent(sendable, without)):
             await listener.not_sent(omission)
         return sendable
@@ -289,7 +297,7 @@ class Remote:
         """What to leave out of a request that was refused; None where that is not why."""
         if error.status not in TOO_LARGE:
             return None
-        return refused_pictures(ask, self.name, str(error)) or self._format.refused_parameter(ask, without, str(error))
+        return self._format.refused_parameter(ask, without, str(error))
 
     async def _attempt(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
         body, parser = body_of(partial(self._format.body, ask, without)), self._format.parser(ask)

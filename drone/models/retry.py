@@ -16,10 +16,13 @@ from drone.agent.ports.model import (
     Model,
     ModelError,
     ModelWrapper,
+    PictureRefused,
     Reply,
     WantedCall,
     context_tokens,
+    picture_limits,
 )
+from drone.agent.ports.pictures import PictureLimits
 from mcc.contracts.usage import Usage
 
 LEAST_OUTPUT_TOKENS = 1_024
@@ -155,7 +158,7 @@ def _is_empty(reply: Reply) -> bool:
 
 def _with_tries(error: ModelError, tried: int) -> ModelError:
     """The last error, with the number of tries."""
-    if tried == 1 or isinstance(error, ContextOverflow):
+    if tried == 1 or isinstance(error, ContextOverflow | PictureRefused):
         return error
     return ModelError(
         f"{error} (tried {tried} times)",
@@ -175,7 +178,7 @@ class Fallback:
     """Asks the first model, then the others in turn as each fails. All share the deadline of the ask.
 
     If none replies, raises the last error, or the soonest `AskLater` if any model raised one. A `ContextOverflow` is
-    passed on at once: the question will be shortened instead.
+    passed on at once, since the question will be shortened instead; so is a `PictureRefused`.
     """
 
     def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -192,10 +195,17 @@ class Fallback:
     @property
     def context_tokens(self) -> int | None:
         """The context size of the model that is asked next."""
+        return context_tokens(self._next)
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        """Those of the first model: a later one that is shown less puts away more, and the choice stays the same."""
+        return picture_limits(self._models[0])
+
+    @property
+    def _next(self) -> Model:
         last = len(self._models) - 1
-        return context_tokens(
-            next(model for at, model in enumerate(self._models) if at == last or not self._cooldown_reason(at))
-        )
+        return next(model for at, model in enumerate(self._models) if at == last or not self._cooldown_reason(at))
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
@@ -207,7 +217,7 @@ class Fallback:
                 try:
                     ask_in_time = replace(ask, seconds=deadline - self._clock()) if place else ask
                     return await model.ask(ask_in_time, listener)
-                except ContextOverflow:
+                except (ContextOverflow, PictureRefused):
                     raise
                 except ModelError as error:
                     self._cool_down(place, error)

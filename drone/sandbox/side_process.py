@@ -20,7 +20,7 @@ from typing import Any
 from mcc.processors import PROCESSORS
 
 MEMORY_BYTES = 1 << 30
-"""Limit on the address space of the side process (RLIMIT_AS)."""
+"""Limit on the address space of a side process (RLIMIT_AS), unless it is told another."""
 
 ANSWER_BYTES = 16_000_000
 """Longest accepted answer."""
@@ -52,8 +52,16 @@ class SideProcess:
     thread that started it. Use from one thread; close it.
     """
 
-    def __init__(self, make: Callable[[], Callable[[Any], object]], stop: Event | None = None) -> None:
-        """`stop`: when it is set, the caller no longer waits, and a running question raises `CutOff`."""
+    def __init__(
+        self,
+        make: Callable[[], Callable[[Any], object]],
+        stop: Event | None = None,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        """`stop`: when it is set, the caller no longer waits, and a running question raises `CutOff`. `memory_bytes`:
+        limit on the address space of the process."""
+        self._memory_bytes = memory_bytes
         self._name = f"{make.__module__}:{make.__qualname__}"
         self._stop = stop or Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,9 +104,10 @@ class SideProcess:
         self.starts += 1
         try:
             # -I -S (isolated, no site): neither the environment nor the current directory decides what it imports.
+            mine = (json.dumps(import_path()), self._name, str(os.getpid()), str(self._memory_bytes))
             with PROCESSORS.all_available():
                 process = subprocess.Popen(
-                    (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
+                    (sys.executable, "-I", "-S", "-c", _BEGIN, *mine),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -157,9 +166,10 @@ def import_path() -> list[str]:
 
 
 def main() -> None:
-    """The side process. `argv`: its `sys.path` as JSON, the work as `module:function`, the pid of its parent."""
-    _, _, name, parent = sys.argv
-    _limit_self(int(parent))
+    """The side process. `argv`: its `sys.path` as JSON, the work as `module:function`, the pid of its parent, its
+    limit of memory in bytes."""
+    _, _, name, parent, memory_bytes = sys.argv
+    _limit_self(int(parent), int(memory_bytes))
     module, _, function = name.partition(":")
     work: Callable[[Any], object] = getattr(importlib.import_module(module), function)()
     out = sys.stdout.buffer
@@ -186,7 +196,7 @@ def _answer(work: Callable[[Any], object], question: object) -> dict[str, object
         return {"broke": f"reading it failed: {type(error).__name__}"}
 
 
-def _limit_self(parent: int) -> None:
+def _limit_self(parent: int, memory_bytes: int) -> None:
     """Die with the parent, cap memory and file writes, and lower the priority."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -194,7 +204,7 @@ def _limit_self(parent: int) -> None:
     if os.getppid() != parent:
         sys.exit(0)
     os.nice(_NICER)
-    for limit, value in ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
+    for limit, value in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
         hard = resource.getrlimit(limit)[1]
         allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with suppress(ValueError, OSError):

@@ -8,6 +8,7 @@ from drone.generation.port import DocumentLost
 from drone.tools.frame.notes_port import NoteRefused
 from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
+from mcc.contracts.attachments import StoredFile
 from mcc.contracts.entry import Origin
 from mcc.contracts.inbox_facts import InboxRequest, Said
 from mcc.contracts.notes import NewNote, Note, NoteKind
@@ -19,7 +20,7 @@ from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
 from mcc.documents.functions import Functions
 from mcc.documents.state import DocumentState
-from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownDocument, UnknownNote
+from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownArtifact, UnknownDocument, UnknownNote
 from mcc.store.store import Store
 from mcc.store.work.agent_changes import AgentCommands
 from mcc.store.work.notes import Writing
@@ -126,6 +127,27 @@ class OrderNotes:
             raise NoteRefused(str(refused)) from refused
         except StoreFenced as lost:
             raise JournalFenced(str(lost)) from lost
+
+
+class OrderAttachments:
+    """The files that an order was given: `drone.attachments.AttachmentPort`."""
+
+    def __init__(self, store: AsyncStore, journal: OrderJournal, order_id: str) -> None:
+        self._store = store
+        self._journal = journal
+        self._order_id = order_id
+
+    async def file(self, artifact_id: str) -> tuple[StoredFile, bytes] | None:
+        self._journal.check_open()
+
+        def read(store: Store) -> tuple[StoredFile, bytes]:
+            file = store.artifacts.of_order(self._order_id, artifact_id)
+            return file, b"".join(store.artifacts.pieces(artifact_id))
+
+        try:
+            return await self._store.patiently(read)
+        except UnknownArtifact:
+            return None
 
 
 class OrderPeople:

@@ -21,7 +21,7 @@ from drone.worker.entering import Busy
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
-from drone.worker.order_ports import OrderDocuments, OrderNotes, OrderPeople
+from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople
 from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
 from mcc.contracts.fold import Fold
@@ -194,6 +194,7 @@ class Runner:
                     access=execution.access,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key),
+                    attachments=OrderAttachments(self._store, journal, claim.order.id),
                     reached=reached,
                 )
                 outcome = await self._crew.run(claim.order, context)

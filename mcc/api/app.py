@@ -19,6 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 import mcc
 from mcc.api import (
     approvals,
+    artifacts,
     batches,
     blueprints,
     controls,
@@ -122,7 +123,7 @@ def build_app(
         redactor,
         redis.checks,
     )
-    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, fleet, health):
+    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, artifacts, fleet, health):
         app.router.routes.extend(part.router.routes)
     # Not include_router, which would build each route a second time on its first request.
     app.router.routes += [*orders.conversations.routes, *description.routes]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mcc.cli.attaching import RequestWithFiles, checked_files
 from mcc.cli.command import USAGE, fail
 from mcc.cli.following import conclude
 from mcc.cli.many_orders import place_file
@@ -32,6 +33,10 @@ class TurnOptions:
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
     session: Annotated[str | None, typer.Option(help="Session to go on with: its id, an end of it, or @last.")] = None
     go_on: Annotated[bool, typer.Option("--continue", help="Go on with the last session of this workspace.")] = False
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A picture, a PDF or a text that it is shown; may be repeated."),
+    ] = None
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For its tools and for programs; may be repeated.")
     ] = None
@@ -102,7 +107,8 @@ def run(
         place_file(file, defaults, placing, placing.shown)
     assert prompt is not None
     text = _read_prompt() if prompt == "-" else prompt
-    request = OrderRequest(text, order, go_on=turn.go_on, **placing.request_arguments)
+    files = checked_files(turn.attach or [])
+    request = RequestWithFiles(text, order, go_on=turn.go_on, files=files, **placing.request_arguments)
     shown = placing.shown
     place_and_follow(request, placing, shown, conclude=lambda client, order: conclude(order, shown))
 
@@ -112,7 +118,8 @@ PLACEHOLDER = "-"
 
 
 def _refuse_options_of_one_order(turn: TurnOptions) -> None:
-    for value, option in ((turn.session, "--session"), (turn.go_on, "--continue"), (turn.not_before, "--not-before")):
+    of_one = ((turn.session, "--session"), (turn.go_on, "--continue"), (turn.not_before, "--not-before"))
+    for value, option in (*of_one, (turn.attach, "--attach")):
         if value:
             fail(f"{option} belongs to one order: with --file, say it in the lines that it is for.", USAGE)
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from mcc.client import address, calls
+from mcc.client.async_artifacts import Files
 from mcc.client.async_connection import Connection
 from mcc.client.async_documents import Blueprints, Documents, Notes
 from mcc.client.errors import ClientError, Unreachable
@@ -57,6 +58,7 @@ class AsyncMCC:
         self.documents = Documents(self._connection)
         self.inbox = Inbox(self._connection)
         self.notes = Notes(self._connection)
+        self.artifacts = Files(self._connection)
         self.grants = Grants(self._connection)
 
     async def __aenter__(self) -> "AsyncMCC":

@@ -74,7 +74,7 @@ def result_of(call: Call[T], status: int, content: bytes, url: str = "this addre
 
 
 def headers(call: Call[Any]) -> dict[str, str]:
-    return {**call.headers, "Content-Type": "application/json"} if call.body is not None else dict(call.headers)
+    return {"Content-Type": "application/json", **call.headers} if call.body is not None else dict(call.headers)
 
 
 def stream_is_over(status: int, content: bytes) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from mcc.client import address, calls
 from mcc.client.errors import ClientError, Unreachable
+from mcc.client.sync_artifacts import Files
 from mcc.client.sync_connection import Connection
 from mcc.client.sync_documents import Blueprints, Documents, Notes
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
@@ -57,6 +58,7 @@ class MCC:
         self.documents = Documents(self._connection)
         self.inbox = Inbox(self._connection)
         self.notes = Notes(self._connection)
+        self.artifacts = Files(self._connection)
         self.grants = Grants(self._connection)
 
     def __enter__(self) -> "MCC":

@@ -72,7 +72,7 @@ class RefusalBlock(Closed):
 class ImageBlock(Closed):
     """A picture; the order's artifact of this id has its bytes as base64.
 
-    `width` and `height` in pixels, 0 = not known.
+    `width` and `height` in pixels, `bytes` before base64; 0 = not known.
     """
 
     type: Literal["image"] = "image"
@@ -81,6 +81,7 @@ class ImageBlock(Closed):
     name: Text = ""
     width: int = 0
     height: int = 0
+    bytes: int = 0
 
 
 class FileBlock(Closed):

@@ -244,9 +244,10 @@ class Fold:
         return None if node is None else node.started.setup_digest
 
     def has_artifact(self, digest: str) -> bool:
-        """Whether a tool result or an approval's preview in this journal names the artifact with this digest."""
-        facts = (step.fact for node in self._nodes.values() for step in node.steps)
-        return any(digest in _artifacts(fact) for fact in facts)
+        """Whether an attachment, a tool result or an approval's preview here names the artifact with this digest."""
+        nodes = self._nodes.values()
+        facts = (step.fact for node in nodes for step in node.steps)
+        return any(digest in _artifacts(fact) for fact in facts) or any(digest in _given(node) for node in nodes)
 
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""
@@ -297,6 +298,12 @@ class Fold:
             finished_at=node.finished_at,
             subagent_history=children,
         )
+
+
+def _given(node: RecordNode) -> Iterator[str | None]:
+    for attachment in node.started.attachments:
+        yield attachment.artifact
+        yield None if attachment.image is None else attachment.image.artifact
 
 
 def _artifacts(fact: StepFact) -> Iterator[str | None]:

@@ -10,6 +10,7 @@ from pydantic import (
 )
 
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -60,7 +61,8 @@ class AgentStarted(Fact):
     """`setup_digest` names the stored set-up that a resumed run must use, `continues` the record that it continues.
 
     `forked_from` is the record of another order that this one is a copy of. `environment` is the text before the prompt
-    in the agent's first message. `model_settings` apply to this run and to its resumption; None in entries of version 3
+    in the agent's first message, `attachments` what
+    follows it. `model_settings` apply to this run and to its resumption; None in entries of version 3
     and before. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
     the agent works on, if any. `model` None: the agent calls no model, like the generator of a document.
     """
@@ -73,6 +75,7 @@ class AgentStarted(Fact):
     forked_from: str | None = None
     prompt: Text
     environment: Text = ""
+    attachments: tuple[ShownAttachment, ...] = ()
     model: ModelChoice | None
     model_settings: ModelSettings | None = None
     tools: tuple[str, ...]
@@ -87,7 +90,8 @@ class AgentStarted(Fact):
 class AgentStep(NotedFact):
     """Something that the runtime did or found. `usage` is what it cost apart from replies, e.g. a failed model call.
 
-    `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own.
+    `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own. `pictures`:
+    digests of pictures that it keeps from the model from now on.
     """
 
     kind: ClassVar[str] = "agent.step"
@@ -95,6 +99,7 @@ class AgentStep(NotedFact):
     message: Text
     usage: Usage | None = None
     in_results: bool = False
+    pictures: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> Text:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from mcc.contracts.attachments import Attachments
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
@@ -156,6 +157,8 @@ class NewOrder(Closed):
     `kind` generate: give exactly one of `blueprint` and `document_id`; `prompt` is a brief that all its agents read,
     "" for none. A chat turn with `document_id` works on that document.
 
+    `attachments`: ids of uploaded files, which its agent is shown below the prompt.
+
     `permission` and `mode` say which tools its agents may call, in addition to the operator's rules and the agent
     files. `on_ask`: what happens to a call that needs a person's approval; None = as the operator's configuration says,
     and if that says nothing, as it depends on whether the caller can be asked.
@@ -171,6 +174,7 @@ class NewOrder(Closed):
 
     kind: OrderKind = OrderKind.CHAT
     prompt: Annotated[str, StringConstraints(max_length=PROMPT_CHARACTERS), Field(validate_default=True)] = ""
+    attachments: Annotated[Attachments, Field(validate_default=True)] = ()
     session_id: Identifier | None = None
     agent: Name = "master"
     model: ModelName | None = None
@@ -216,6 +220,13 @@ class NewOrder(Closed):
         if not prompt and info.data.get("kind") is OrderKind.CHAT:
             raise PydanticCustomError("missing", "Field required")
         return prompt
+
+    @field_validator("attachments")
+    @classmethod
+    def _chat_takes_files(cls, attachments: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if attachments and info.data.get("kind") in (OrderKind.GENERATE, OrderKind.REVERT):
+            raise PydanticCustomError("not_of_kind", "Attachments belong to an order of kind chat; leave them out")
+        return attachments
 
     @field_validator("document_id")
     @classmethod

@@ -22,6 +22,7 @@ from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
 from mcc.store.work.agent_changes import AgentChanges
 from mcc.store.work.approvals import ApprovalStore
+from mcc.store.work.artifacts import ArtifactStore
 from mcc.store.work.cancelling import Cancelling
 from mcc.store.work.claims import Claims
 from mcc.store.work.controls import Controls
@@ -134,6 +135,7 @@ class Store:
     agent_changes: AgentChanges
     approvals: ApprovalStore
     notes: NoteStore
+    artifacts: ArtifactStore
     grants: GrantStore
     mcp_servers: McpServerStore
     workspaces: WorkspaceLines
@@ -202,6 +204,7 @@ def open_store(
         agent_changes=AgentChanges(database, journal, documents),
         approvals=ApprovalStore(database),
         notes=NoteStore(database),
+        artifacts=ArtifactStore(database),
         grants=GrantStore(database),
         mcp_servers=McpServerStore(database),
         workspaces=WorkspaceLines(database),

@@ -1,6 +1,6 @@
-"""The messages of a transcript (frozen, encoded once per wire format), tool specs, and images in tool results."""
+"""The messages of a transcript (frozen, encoded once per wire format), the pictures in them, and tool specs."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -49,11 +49,6 @@ class Encodable:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage(Encodable):
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class AssistantMessage(Encodable):
     """A model's reply, block by block.
 
@@ -86,14 +81,36 @@ class AssistantMessage(Encodable):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image in a tool result. `data`: its bytes as base64, loaded only for a request that is sent, else empty."""
+    """A picture in a message. `data`: its bytes as base64, loaded only for a request that is sent, else empty. `at`: in
+    a `UserMessage`, after how many characters of its text it stands."""
 
     image: ImageBlock
     data: str = field(default="", repr=False)
+    at: int = 0
 
     @property
     def url(self) -> str:
         return f"data:{self.image.media_type};base64,{self.data}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage(Encodable):
+    """What a person or the runtime says; `pictures` in their order."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[str | Picture]:
+        """Text and pictures in the order in which a model reads them; no text is empty."""
+        begin = 0
+        for picture in self.pictures:
+            if text := self.text[begin : picture.at]:
+                yield text
+            yield picture
+            begin = picture.at
+        if text := self.text[begin:]:
+            yield text
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,92 +223,3 @@ class ToolSpec:
     def only_reads(self) -> bool:
         """Whether a read-only agent may have it: its group is one for reading and its effects do not contradict."""
         return self.group.endswith("_read") and not self.may_write
-
-
-MOST = 20
-"""Most images in one request, the newest ones; with more, providers accept only small images."""
-
-MOST_CHARACTERS = 24_000_000
-"""Most base64 characters of all images in one request; a request may have 32 MB."""
-
-_PIXELS_OF_A_TOKEN = 750
-_TOKENS = 1_600
-_CHARACTERS_OF_A_TOKEN = 4
-
-OLDER = "newer ones took its place"
-LOST = "its bytes are not there any more"
-
-
-def picture_characters(pictures: Iterable[Picture]) -> int:
-    """The number of characters that images count as in a request. Providers scale large images down, so an image's
-    tokens are capped."""
-    return sum(_CHARACTERS_OF_A_TOKEN * _tokens(one.image.width * one.image.height) for one in pictures)
-
-
-def _tokens(pixels: int) -> int:
-    return min(_TOKENS, pixels // _PIXELS_OF_A_TOKEN + 1) if pixels else _TOKENS
-
-
-def without_pictures(result: ToolResult, why: str) -> ToolResult:
-    """The result with a sentence in place of its images."""
-    one = len(result.pictures) == 1
-    what = "The picture is" if one else f"The {len(result.pictures)} pictures are"
-    return replace(result, content=f"{result.content}\n[{what} not shown: {why}.]", pictures=())
-
-
-def each_result(messages: Sequence[Message], change: Callable[[ToolResult], ToolResult]) -> Sequence[Message]:
-    """The messages with `change` applied to each result that has images; the same object when none has."""
-    if not has_pictures(messages):
-        return messages
-    return [
-        ToolResults(tuple(change(result) if result.pictures else result for result in message.results), message.notices)
-        if isinstance(message, ToolResults) and any(result.pictures for result in message.results)
-        else message
-        for message in messages
-    ]
-
-
-def has_pictures(messages: Iterable[Message]) -> bool:
-    # Runs over all messages for every request: plain loops take a quarter of the time of nested generators.
-    for message in messages:
-        if isinstance(message, ToolResults):
-            for one in message.results:
-                if one.pictures:
-                    return True
-    return False
-
-
-async def with_picture_bytes(
-    messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]
-) -> Sequence[Message]:
-    """The messages with the bytes of their newest images loaded, and sentences in place of all others. `kept` returns
-    an image's base64 by digest."""
-    if not has_pictures(messages):
-        return messages
-    shown: dict[str, str | None] = {}
-    older: set[str] = set()
-    left, room = MOST, MOST_CHARACTERS
-    results = [result for message in messages if isinstance(message, ToolResults) for result in message.results]
-    for result in reversed(results):
-        for picture in result.pictures:
-            digest = picture.image.artifact
-            if left <= 0 or room <= 0:
-                older.add(result.call_id)
-                continue
-            if digest not in shown:
-                shown[digest] = await kept(digest)
-            # A repeated image counts every time: the request contains its bytes once per result.
-            left, room = left - 1, room - len(shown[digest] or "")
-
-    def loaded(result: ToolResult) -> ToolResult:
-        digests = [picture.image.artifact for picture in result.pictures]
-        if result.call_id in older:
-            return without_pictures(result, OLDER)
-        if any(shown[digest] is None for digest in digests):
-            return without_pictures(result, LOST)
-        return replace(
-            result,
-            pictures=tuple(replace(picture, data=shown[picture.image.artifact] or "") for picture in result.pictures),
-        )
-
-    return each_result(messages, loaded)

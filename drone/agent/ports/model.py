@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 
 from drone.agent.ports.journal import DeltaKind, GrowingCall
 from drone.agent.ports.messages import Message, ToolSpec
+from drone.agent.ports.pictures import NO_LIMITS, PictureLimits
 from mcc.contracts.blocks import (
     FileBlock,
     ImageBlock,
@@ -199,7 +200,8 @@ class Listener(Protocol):
 
 
 class Model(Protocol):
-    """A model. It may also have the property `context_tokens`, read by the function `context_tokens`."""
+    """A model. It may also have the properties `context_tokens` and `picture_limits`, read by the functions of these
+    names."""
 
     @property
     def name(self) -> str:
@@ -215,8 +217,14 @@ def context_tokens(model: Model) -> int | None:
     return said if isinstance(said, int) else None
 
 
+def picture_limits(model: Model) -> PictureLimits:
+    """How many pictures the model is shown in one request, and of what size together."""
+    said = getattr(model, "picture_limits", None)
+    return said if isinstance(said, PictureLimits) else NO_LIMITS
+
+
 class ModelWrapper:
-    """Base class of wrappers around a model; name and context size are the wrapped model's."""
+    """Base class of wrappers around a model; name, context size and limits of pictures are the wrapped model's."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -228,6 +236,10 @@ class ModelWrapper:
     @property
     def context_tokens(self) -> int | None:
         return context_tokens(self._model)
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        return picture_limits(self._model)
 
 
 class ModelError(Exception):
@@ -257,6 +269,10 @@ class ContextOverflow(ModelError):
     def __init__(self, message: str, window: int | None = None, *, status: int | None = None) -> None:
         super().__init__(message, status=status)
         self.window = window
+
+
+class PictureRefused(ModelError):
+    """The provider refuses a request because of a picture in it."""
 
 
 class BadReply(ModelError):

@@ -8,12 +8,13 @@ from drone.agent.ports.artifacts import preview, where_to_read
 from drone.agent.ports.messages import (
     AssistantMessage,
     Message,
+    Picture,
     ToolResult,
     ToolResults,
     UserMessage,
-    picture_characters,
-    without_pictures,
 )
+from drone.agent.ports.pictures import picture_characters, without_pictures
+from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
@@ -95,10 +96,23 @@ def first_message(environment: str, prompt: str) -> str:
     return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
 
 
+def opening_message(environment: str, prompt: str, attachments: Iterable[ShownAttachment]) -> UserMessage:
+    """The first message of an agent with what it was given: below the prompt each attachment, its picture after it."""
+    text = first_message(environment, prompt)
+    pictures: list[Picture] = []
+    for attachment in attachments:
+        text += f"\n\n{attachment.text}"
+        if attachment.image is not None:
+            pictures.append(Picture(attachment.image, at=len(text)))
+    return UserMessage(text, tuple(pictures))
+
+
 def request_in(text: str) -> str:
     """The prompt within a message made by `first_message`; any other text is returned unchanged."""
     if not text.startswith(_BEGIN):
         return text
+    if 0 < text.find(_REQUEST) < text.find(_FENCE):  # the fence is that of an attachment
+        return text.partition(_REQUEST)[2]
     _, fence, fenced = text.partition(_FENCE)
     number = fenced.partition(">")[0]
     rest = fenced.partition(f"\n</untrusted {number}>")[2] if fence else text
@@ -193,6 +207,9 @@ NUDGE = "nudge"
 ANNOUNCED = "announced"
 """Name of the step that says why an accepted answer may be none."""
 
+PICTURE_REFUSED = "picture_refused"
+"""Name of the step after which its model is not shown some pictures any more."""
+
 NOT_SENT = "not_sent"
 """Name of the step that says which part of a request its model did not get."""
 
@@ -221,7 +238,8 @@ class Transcript:
     """`opening`: the messages the run began with; `said`: those since. It only grows at its end; only `clip` and the
     notices added to the last tool results change earlier messages.
 
-    `clips`: the shortened tool results by call id. `readable`: whether its model can read artifacts.
+    `clips`: the shortened tool results by call id. `refused_pictures`: by digest, why a picture is not shown any more.
+    `readable`: whether its model can read artifacts.
     """
 
     opening: tuple[Message, ...] = field(default=(), compare=False)
@@ -229,6 +247,7 @@ class Transcript:
     characters_said: int = 0
     characters_before: int = field(default=0, compare=False)
     clips: dict[str, Clipped] = field(default_factory=dict)
+    refused_pictures: dict[str, str] = field(default_factory=dict)
     readable: bool = False
 
     def open(self, messages: Iterable[Message], extra_characters: int = 0) -> None:
@@ -293,7 +312,7 @@ def length(message: Message) -> int:
         case AssistantMessage():
             return len(message.text) + len(message.thinking)
         case _:
-            return len(message.text)
+            return len(message.text) + picture_characters(message.pictures)
 
 
 def as_submission(reply: ModelReplied) -> ToolCall:

@@ -7,6 +7,7 @@ from typing import assert_never, cast
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.inbox_item import InboxItem, item_id
 from drone.agent.ports.messages import AssistantMessage, Picture, ToolResult, ToolResults
+from drone.agent.ports.pictures import REFUSED
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Cause, Halt, JudgedRun, Report, Stopped
 from drone.agent.ports.transcript import NOT_SENT, NUDGE, text_for_model
@@ -201,6 +202,9 @@ class RecordState:
         self._use(step.usage)
         if step.name == NOT_SENT:
             self.asking.not_sent.add(step.message)
+        if step.pictures:
+            self.asking.asked = None
+            self.conversation.transcript.refused_pictures.update(dict.fromkeys(step.pictures, REFUSED))
         if step.name == MODEL_FAILED:
             self.asking.asked = None
         if step.name == NUDGE:

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from drone.agent.ports.journal import Journal, TextDelta
-from drone.agent.ports.messages import Message, UserMessage
+from drone.agent.ports.messages import Message
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report
-from drone.agent.ports.transcript import first_message
+from drone.agent.ports.transcript import opening_message
 from drone.agent.state.record import RecordState
 from drone.agent.state.restraints import Restraints
 from mcc.contracts.control import merged
@@ -133,6 +133,8 @@ class Tree:
         if not copied:
             # Before the record applies it: a start while a call is open means that the open one was lost.
             self._count(record, fact)
+        if isinstance(fact, AgentStarted):
+            self.artifacts.extend(one.artifact for one in fact.attachments if one.artifact is not None)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
@@ -257,7 +259,7 @@ class Tree:
         before = self.conversation(started.continues) if started.continues in self.records else ()
         return (
             *before,
-            UserMessage(first_message(started.environment, started.prompt)),
+            opening_message(started.environment, started.prompt, started.attachments),
             *record.conversation.transcript.said,
         )
 

@@ -22,6 +22,7 @@ from drone.agent.ports.write_access import SharedWriting
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree, TreeJournal
 from drone.threads import OwnThreads
+from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -258,6 +259,8 @@ class Task:
     """Whether it may wait for a provider for longer than a model call lasts."""
     node: str | None = None
     """Path of the document node that it works on."""
+    attachments: tuple[ShownAttachment, ...] = ()
+    """What it is given with the prompt; a resumed run has those of its journal."""
 
 
 def title_of(prompt: str, characters: int = 60) -> str:

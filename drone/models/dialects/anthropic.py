@@ -266,7 +266,9 @@ def _blocks(message: Message, name: str) -> bytes:
 def _json_blocks(message: Message, name: str) -> Iterator[Mapping[str, object]]:
     match message:
         case UserMessage():
-            yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
+            said = message if message.text.strip() else UserMessage(_NOTHING_SAID, message.pictures)
+            for part in said.parts:
+                yield {"type": "text", "text": part} if isinstance(part, str) else _picture(part)
         case AssistantMessage():
             is_own = bool(name) and message.model == name
             for block in message.blocks:

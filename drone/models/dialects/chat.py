@@ -3,8 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
 from drone.agent.ports.model import Ask
+from drone.agent.ports.pictures import with_pictures
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.differences import (
@@ -96,7 +105,8 @@ class ChatMessages:
     def _json_messages(self, message: Message, fields: frozenset[str]) -> Iterator[Mapping[str, object]]:
         match message:
             case UserMessage():
-                yield {"role": "user", "content": self._content(message.text)}
+                content = [_part(part) for part in message.parts] if message.pictures else self._content(message.text)
+                yield {"role": "user", "content": content}
             case AssistantMessage():
                 yield self._assistant(message, fields)
             case ToolResults():
@@ -109,7 +119,7 @@ class ChatMessages:
         beside: list[Mapping[str, object]] = []
         for result in results:
             content = self._content(result.content)
-            shown = [{"type": "image_url", "image_url": {"url": picture.url}} for picture in result.pictures]
+            shown = [*map(_part, result.pictures)]
             if shown and not self._differences.user_after_tool:
                 content = [{"type": "text", "text": result.content}, *shown]
             else:
@@ -168,6 +178,12 @@ def tool(spec: ToolSpec) -> bytes:
     return known
 
 
+def _part(part: str | Picture) -> Mapping[str, object]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": part.url}}
+
+
 def _without_user_after_tool(messages: Iterable[Message]) -> Iterator[Message]:
     """Appends user messages after results to the last result, and drops empty replies, for servers that refuse both."""
     results: ToolResults | None = None
@@ -175,7 +191,10 @@ def _without_user_after_tool(messages: Iterable[Message]) -> Iterator[Message]:
         if isinstance(message, AssistantMessage) and not (message.text or message.tool_calls):
             continue
         if results is not None and isinstance(message, UserMessage):
-            results = results.noting(message.text)
+            # Notes are words: a picture is named there, and was shown before in its own place or not at all.
+            [words] = with_pictures((message,), lambda _: "its server takes none after a tool's result")
+            assert isinstance(words, UserMessage)
+            results = results.noting(words.text)
             continue
         if results is not None:
             yield results

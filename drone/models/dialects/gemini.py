@@ -8,7 +8,15 @@ from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote, urlsplit
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
 from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.differences import (
@@ -196,7 +204,8 @@ class Gemini:
     def _json_parts(self, message: Message, ids: Mapping[str, str]) -> Iterable[Mapping[str, object]]:
         match message:
             case UserMessage():
-                return [{"text": message.text if message.text.strip() else _NOTHING_SAID}]
+                said = message if message.text.strip() else UserMessage(_NOTHING_SAID, message.pictures)
+                return [{"text": part} if isinstance(part, str) else _picture(part) for part in said.parts]
             case AssistantMessage():
                 is_own = message.model == self._endpoint.name
                 parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=is_own)) is not None]
@@ -278,7 +287,11 @@ def _result(result: ToolResult, ids: Mapping[str, str], *, nested: bool) -> Mapp
 
 
 def _pictures(result: ToolResult) -> list[Mapping[str, object]]:
-    return [{"inlineData": {"mimeType": one.image.media_type, "data": one.data}} for one in result.pictures]
+    return [*map(_picture, result.pictures)]
+
+
+def _picture(picture: Picture) -> Mapping[str, object]:
+    return {"inlineData": {"mimeType": picture.image.media_type, "data": picture.data}}
 
 
 def _id_field(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:

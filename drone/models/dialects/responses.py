@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, Picture, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat import differences
@@ -166,18 +166,24 @@ def _items(message: Message, name: str) -> bytes:
 def _json_items(message: Message, name: str) -> Iterator[Json]:
     match message:
         case UserMessage():
-            yield {"role": "user", "content": message.text}
+            content: object = [*map(_part, message.parts)] if message.pictures else message.text
+            yield {"role": "user", "content": content}
         case AssistantMessage():
             yield from _sent_back(message.blocks, own=bool(name) and message.model == name)
         case ToolResults():
             for result in message.as_shown:
                 output: object = result.content
                 if result.pictures:
-                    shown = [{"type": "input_image", "image_url": picture.url} for picture in result.pictures]
-                    output = [{"type": "input_text", "text": result.content}, *shown]
+                    output = [_part(result.content), *map(_part, result.pictures)]
                 yield {"type": "function_call_output", "call_id": result.call_id, "output": output}
         case _:
             assert_never(message)
+
+
+def _part(part: str | Picture) -> Json:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {"type": "input_image", "image_url": part.url}
 
 
 def _sent_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""Files that are no plain text: PDF files and notebooks as text, pictures by media type and size.
+"""Files that are no plain text: PDF files and notebooks as text.
 
 PDF files and notebooks are read in separate processes that load only this module, so it imports little.
 """
@@ -7,9 +7,7 @@ import base64
 import io
 import json
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -118,114 +116,3 @@ def _joined(value: object) -> str:
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
-
-
-LARGEST_PICTURE = 3_750_000
-"""The largest picture in bytes: 5 MB as base64, the largest that all providers accept."""
-
-LONGEST_SIDE = 8_000
-"""The longest side of a picture in pixels that all providers accept."""
-
-_PNG = b"\x89PNG\r\n\x1a\n"
-_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
-
-
-class BadPicture(ValueError):
-    """The message says what is wrong with the picture: a sentence without its subject."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    media_type: str
-    width: int
-    height: int
-
-
-def is_picture(start: bytes) -> bool:
-    """Whether a file that begins with these 16 bytes is a picture of a media type that models can be shown."""
-    return any(matches(start) for matches, _ in _KINDS.values())
-
-
-def measured(data: bytes) -> Measured:
-    """Media type and size in pixels. Raises `BadPicture`."""
-    for media_type, (matches, size_of) in _KINDS.items():
-        if matches(data):
-            try:
-                width, height = size_of(data)
-            except IndexError as error:
-                raise BadPicture("is cut off or damaged") from error
-            if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE):
-                raise BadPicture(f"has {width:,} x {height:,} pixels; sides from 1 to {LONGEST_SIDE:,} are shown")
-            return Measured(media_type, width, height)
-    raise BadPicture("is of no known kind any more")
-
-
-def _png_size(data: bytes) -> tuple[int, int]:
-    """Width and height. Raises IndexError for a damaged file: the checksum after each chunk is verified."""
-    at = len(_PNG)
-    while data[at + 4 : at + 8] != b"IEND":
-        end = at + 8 + _integer(data, at, 4)
-        if zlib.crc32(memoryview(data)[at + 4 : end]) != _integer(data, end, 4):
-            raise IndexError(at)
-        at = end + 4
-    if data[12:16] != b"IHDR" or len(data) < at + 12:
-        raise IndexError(12)
-    return _integer(data, 16, 4), _integer(data, 20, 4)
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """Width and height. Raises IndexError for a damaged file.
-
-    Reads the segments up to the one that holds the size. The end mark need not be last: some cameras write after it.
-    """
-    at = 2
-    while True:
-        if data[at] != 0xFF:
-            raise IndexError(at)
-        mark = data[at + 1]
-        if mark == 0xFF:
-            at += 1
-        elif mark in _JPEG_ALONE:
-            at += 2
-        elif mark in _JPEG_SIZES:
-            break
-        else:
-            at += 2 + max(2, _integer(data, at + 2, 2))
-    if data.rfind(b"\xff\xd9") < at:
-        raise IndexError(len(data))
-    return _integer(data, at + 7, 2), _integer(data, at + 5, 2)
-
-
-def _gif_size(data: bytes) -> tuple[int, int]:
-    if b"\x3b" not in data[13:]:
-        raise IndexError(len(data))
-    return _integer(data, 6, 2, "little"), _integer(data, 8, 2, "little")
-
-
-def _webp_size(data: bytes) -> tuple[int, int]:
-    if len(data) < 8 + _integer(data, 4, 4, "little"):
-        raise IndexError(len(data))
-    match data[12:16]:
-        case b"VP8X":
-            return _integer(data, 24, 3, "little") + 1, _integer(data, 27, 3, "little") + 1
-        case b"VP8L":
-            bits = _integer(data, 21, 4, "little")
-            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8 ":
-            return _integer(data, 26, 2, "little") & 0x3FFF, _integer(data, 28, 2, "little") & 0x3FFF
-    raise IndexError(12)
-
-
-def _integer(data: bytes, at: int, size: int, order: str = "big") -> int:
-    if at + size > len(data):
-        raise IndexError(at)
-    return int.from_bytes(data[at : at + size], "little" if order == "little" else "big")
-
-
-_KINDS: Mapping[str, tuple[Callable[[bytes], bool], Callable[[bytes], tuple[int, int]]]] = {
-    "image/png": (lambda data: data.startswith(_PNG), _png_size),
-    "image/jpeg": (lambda data: data.startswith(b"\xff\xd8\xff"), _jpeg_size),
-    "image/gif": (lambda data: data.startswith((b"GIF87a", b"GIF89a")), _gif_size),
-    "image/webp": (lambda data: data[:4] == b"RIFF" and data[8:12] == b"WEBP", _webp_size),
-}

@@ -19,22 +19,20 @@ from drone.agent.turns.toolset import Output
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.documents import (
-    LARGEST_PICTURE,
     NOTEBOOK_SECONDS,
     PDF_SECONDS,
-    BadPicture,
     is_notebook,
-    is_picture,
-    measured,
     notebook_reader,
     pdf_problem,
     pdf_reader,
 )
 from drone.tools.files.listing import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
+from drone.tools.files.rendition import LARGEST_PICTURE, Renderer
 from drone.tools.files.walk import read_up_to
 from drone.tools.frame.display_text import cut, display_path, show_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.media import BadPicture, is_picture
 from mcc.contracts.shape import Text
 
 LINES = 500
@@ -94,10 +92,13 @@ async def read_file(
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """A picture that was read; `block` does not name its artifact yet."""
+    """A picture as it is shown; `block` does not name its artifact yet. `file`: the bytes that were read, `told` what
+    is said of them."""
 
     data: bytes
     block: ImageBlock
+    file: bytes
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,30 +142,30 @@ def _read(workspace: Workspace, path: str, wanted: "_Range", stop: Event, found:
     except PathMissing as missing:
         raise with_nearest(workspace, missing, path) from missing
     with file:
-        if (picture := _picture(path, file.fileno())) is not None:
+        if (picture := _picture(path, file.fileno(), stop)) is not None:
             found.pictures.append(picture)
-            found.note(workspace, path, picture.data)
-            block = picture.block
-            size = f"{block.width} x {block.height} pixels, {len(picture.data):,} bytes"
-            return f"{display_path(path)}, {block.media_type}, {size}\n"
+            found.note(workspace, path, picture.file)
+            return f"{display_path(path)}, {picture.told}\n"
         return _Reading(path, file, wanted, stop, lambda data: found.note(workspace, path, data)).text()
 
 
-def _picture(path: str, fd: int) -> _Picture | None:
+def _picture(path: str, fd: int, stop: Event) -> _Picture | None:
     """The file as a picture, None if it is none. Raises `ToolFailed` for a picture that models cannot be shown."""
     start = os.pread(fd, 16, 0)
     try:
         if not is_picture(start):
             return None
         data = read_up_to(fd, LARGEST_PICTURE + 1)
-        if len(data) > LARGEST_PICTURE:
-            raise BadPicture(f"has more than {LARGEST_PICTURE:,} bytes, and no smaller one of it can be made")
-        size = measured(data)
+        with closing(Renderer(stop)) as renderer:
+            made = renderer.rendition(data)
     except BadPicture as error:
         raise ToolFailed(f"{display_path(path)} is a picture that cannot be shown: it {error}.") from error
     name = path.rpartition("/")[2]
-    block = ImageBlock(artifact="", media_type=size.media_type, name=name, width=size.width, height=size.height)
-    return _Picture(data, block)
+    source = made.source
+    told = f"{source.media_type}, {source.width} x {source.height} pixels, {len(data):,} bytes"
+    if (made.width, made.height) != (source.width, source.height):
+        told += f"; shown as {made.width} x {made.height}"
+    return _Picture(made.data, made.block(name), data, told)
 
 
 @dataclass(frozen=True, slots=True)

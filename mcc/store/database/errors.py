@@ -16,6 +16,7 @@ StoreError
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
+    ├── UnknownArtifact, CannotAttach, TooManyFiles
     ├── QueueFull
     ├── JournalPruned
     ├── NotRevertible
@@ -131,6 +132,18 @@ class UnknownNote(StoreRefused):
 
 class TooManyNotes(StoreRefused):
     """The project has the maximum number of notes of this kind."""
+
+
+class UnknownArtifact(StoreRefused):
+    """There is no such file, or it is another principal's."""
+
+
+class CannotAttach(StoreRefused):
+    """The order names a file that it cannot be given."""
+
+
+class TooManyFiles(StoreRefused):
+    """The principal stores as much as may be stored without an order."""
 
 
 class AlreadyDecided(StoreRefused):

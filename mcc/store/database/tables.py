@@ -1,7 +1,8 @@
 """The tables of this version of the schema.
 
 Those of documents are defined in `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in
-`mcc.store.database.agent_tables`; other modules import all of them from here.
+`mcc.store.database.agent_tables`, those of files in
+`mcc.store.database.artifact_tables`; other modules import all of them from here.
 """
 
 import sqlalchemy as sa
@@ -14,6 +15,9 @@ from mcc.store.database.agent_tables import MCP_PINS as MCP_PINS
 from mcc.store.database.agent_tables import MCP_TOKENS as MCP_TOKENS
 from mcc.store.database.agent_tables import MCP_TRIALS as MCP_TRIALS
 from mcc.store.database.agent_tables import NOTES as NOTES
+from mcc.store.database.artifact_tables import ARTIFACT_CHUNKS as ARTIFACT_CHUNKS
+from mcc.store.database.artifact_tables import ARTIFACT_USES as ARTIFACT_USES
+from mcc.store.database.artifact_tables import ARTIFACTS as ARTIFACTS
 from mcc.store.database.columns import HALF_FILLED, Row, partial_index
 from mcc.store.database.columns import among as among
 from mcc.store.database.columns import size_of as size_of

@@ -10,7 +10,7 @@ from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from mcc.contracts.entry import Draft, Entry
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
+from mcc.store.database.tables import ARTIFACT_USES, JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, keep_blobs
 
 Row = Mapping[str, Any]
@@ -25,6 +25,7 @@ class NewRows:
     states: list[Row] = field(default_factory=list)
     labels: list[Row] = field(default_factory=list)
     keys: list[Row] = field(default_factory=list)
+    attachments: list[Row] = field(default_factory=list)
     entries: list[Row] = field(default_factory=list)
     blobs: dict[str, str] = field(default_factory=dict)
     uses: list[tuple[str, str]] = field(default_factory=list)
@@ -46,6 +47,7 @@ class NewRows:
             (_STATE, self.states),
             (_LABEL, self.labels),
             (_KEY, self.keys),
+            (_ATTACHMENT, self.attachments),
         ):
             _insert(connection, statement, rows)
         if self.blobs:
@@ -56,7 +58,7 @@ class NewRows:
 
 
 _SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORDERS, STATE, LABELS))
-_KEY, _ENTRY = sa.insert(KEYS), sa.insert(JOURNAL)
+_KEY, _ENTRY, _ATTACHMENT = sa.insert(KEYS), sa.insert(JOURNAL), sa.insert(ARTIFACT_USES)
 
 
 _DEFAULTS = {
@@ -65,7 +67,7 @@ _DEFAULTS = {
         for column in table.columns
         if isinstance(column.default, ScalarElementColumnDefault)
     }
-    for table in (SESSIONS, ORDERS, STATE, LABELS, KEYS, JOURNAL)
+    for table in (SESSIONS, ORDERS, STATE, LABELS, KEYS, JOURNAL, ARTIFACT_USES)
 }
 """Values for columns that a row leaves out. A statement for which SQLAlchemy has to add them cannot be prepared."""
 

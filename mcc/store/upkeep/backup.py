@@ -166,7 +166,11 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
     for row in rows:
         values = (b64decode(cell["base64"]) if isinstance(cell, dict) else cell for cell in row)
         waiting.append(dict(zip(columns, values, strict=True)))
-        size += sum(len(value) for value in row if isinstance(value, str))
+        size += sum(
+            len(value) if isinstance(value, str) else len(str(value.get("base64")))
+            for value in row
+            if isinstance(value, str | dict)
+        )
         if size > PIECE_BYTES or len(waiting) == 1_000:
             connection.execute(statement, waiting)
             waiting, size = [], 0

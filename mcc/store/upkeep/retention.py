@@ -34,6 +34,7 @@ from mcc.store.database.tables import (
     among,
     size_of,
 )
+from mcc.store.rows.artifact_rows import let_go
 from mcc.store.rows.forking import OPENING_ENTRIES
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
@@ -41,6 +42,7 @@ from mcc.store.rows.texts import digests, named_in, parsed
 from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
 from mcc.store.rows.views import has_status
 from mcc.store.upkeep.packing import after_place, each_order
+from mcc.store.work.artifacts import remove_unused
 from mcc.store.work.document_ends import due, purge
 from mcc.store.work.endings import record_of, stored_record
 from mcc.store.work.leases import LIVE
@@ -65,12 +67,14 @@ BARE_BYTES = 1_500
 @dataclass(frozen=True, slots=True)
 class Cleared:
     """Numbers of what was removed, or would be: `orders` whose journals were emptied, deleted `documents`, and the rest
-    by kind. `bytes`: the length of all removed texts."""
+    by kind. `bytes`: the length of all removed texts and `files` (given to an order whose journal is gone, or to none).
+    """
 
     orders: int = 0
     documents: int = 0
     entries: int = 0
     texts: int = 0
+    files: int = 0
     drones: int = 0
     bytes: int = 0
 
@@ -197,6 +201,8 @@ class Retention:
             yield Cleared(documents=count, bytes=size)
         old = {"before": micros(before)}
         self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
+        for size in remove_unused(self._database):
+            yield Cleared(files=1, bytes=size)
         # Texts last: emptied journals and forgotten incarnations have released theirs by then.
         yield from self._forget()
         for some in self._orphans():
@@ -352,6 +358,7 @@ def _release_texts(connection: Connection, order_id: str, kept: int, at: int) ->
     if kept > 1:
         needed |= {digest for row in left for digest in named_in(row.data_json)}
     connection.execute(_RELEASE, {"of": order_id, "needed": sorted(needed)})
+    let_go(connection, order_id)
     connection.execute(_EMPTIED, {"wanted": order_id, "at": at})
 
 

@@ -30,6 +30,7 @@ from mcc.store.database.errors import (
 )
 from mcc.store.database.tables import KEYS, ORDERS, SESSIONS, STATE, among
 from mcc.store.documents.changes import OpenChanges
+from mcc.store.rows.artifact_rows import held_for
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control, controls_of, why_not_taken
 from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
@@ -222,6 +223,7 @@ class Placing:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
             case WhenBusy.STEER if (
                 self.document is None
+                and not self.new.attachments  # A steer is words; a file has to wait for a turn of its own.
                 and head.status is OrderStatus.RUNNING
                 and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
             ):
@@ -311,6 +313,9 @@ class Placing:
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)
         rows.states.append({**hot, "last_seq": len(drafts)})
+        # Of a derived order the caller chose nothing: what was removed since then is missing there, and told.
+        files = held_for(connection, new.attachments, self.principal, all_of_them=derived is None)
+        rows.attachments += ({"artifact_id": one, "order_id": order_id} for one in files)
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
             # The copy refers to the texts of its source, which may be pruned before it.

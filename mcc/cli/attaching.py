@@ -1,0 +1,42 @@
+"""Files that `mcc run` gives to its order: looked at before anything is started, uploaded right before it is placed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcc.cli.command import USAGE, fail
+from mcc.cli.order_request import OrderRequest
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.contracts.order import WorkOrder
+
+
+def checked_files(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The files. Exits where one cannot be read or is too large, or where there are too many."""
+    from mcc.contracts.attachments import FILE_BYTES, MOST_ATTACHMENTS
+
+    if len(paths) > MOST_ATTACHMENTS:
+        fail(f"--attach: an order has at most {MOST_ATTACHMENTS} files, and these are {len(paths)}.", USAGE)
+    for path in paths:
+        try:
+            with path.open("rb"):
+                size = path.stat().st_size
+        except OSError as error:
+            fail(f"--attach: {path} cannot be read: {error.strerror}.", USAGE)
+        if not 0 < size <= FILE_BYTES:
+            fail(f"--attach: {path} has {size:,} bytes; a file has 1 to {FILE_BYTES:,}.", USAGE)
+    return tuple(paths)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWithFiles(OrderRequest):
+    """An order to place with these files."""
+
+    files: tuple[Path, ...] = ()
+
+    def submit(self, client: "MCC", order: Mapping[str, Any]) -> "WorkOrder":
+        """Raises `ClientError`."""
+        attachments = [client.artifacts.upload(path).id for path in self.files]
+        return OrderRequest.submit(self, client, {**order, "attachments": attachments} if attachments else order)
