@@ -19,7 +19,6 @@ from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
-from drone.attachments import Showing
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.others import changed_by_others
 from drone.definitions import Definitions
@@ -42,6 +41,7 @@ from drone.sandbox.places.paths import PathError, Workspace
 from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from drone.threads import Pools, in_thread
+from drone.tools.attachments import Showing
 from drone.tools.catalog import MCP, Toolbox
 from drone.tools.environment import DETECTION, Detected, Look, WorkspaceSurvey
 from drone.tools.frame.capabilities import capability

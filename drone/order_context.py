@@ -13,13 +13,13 @@ from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
-from drone.attachments import AttachmentPort
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.definitions import Definitions
 from drone.generation.port import DocumentPort
 from drone.hiring import Place
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
+from drone.tools.attachments import AttachmentPort
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected, Look, WorkspaceSurvey
 from drone.tools.frame.jobs import Jobs

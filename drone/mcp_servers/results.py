@@ -3,7 +3,6 @@
 import binascii
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.turns.toolset import Output
 from drone.threads import OwnThreads, in_thread
-from drone.tools.files.rendition import LARGEST_PICTURE, Renderer, Rendition
+from drone.tools.files.rendition import LARGEST_PICTURE, Rendition, rendition_of
 from drone.tools.frame.display_text import both_ends, one_line, strip_controls
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
@@ -40,7 +39,7 @@ async def output_of(result: "CallToolResult", artifacts: Artifacts | None, threa
     content = result.content[:MOST_PARTS]
     texts: list[str] = []
     images: list[ImageBlock] = []
-    render = partial(in_thread if threads is None else threads.tool, _rendered)
+    render = partial(in_thread if threads is None else threads.tool, rendition_of)
     for part in content:
         text = _text(part)
         texts.append(await _image(cast("Any", part), artifacts, images, render) if text is None else text)
@@ -74,11 +73,6 @@ def _resource(resource: Any) -> str:
     if text is None:
         return f"[{name}: {len(str(resource.blob)):,} characters of base64, not shown]"
     return f"[{name}]\n{text}"
-
-
-def _rendered(data: bytes) -> Rendition:
-    with closing(Renderer()) as renderer:
-        return renderer.rendition(data)
 
 
 async def _image(

@@ -22,8 +22,6 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import now
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
     from drone.mcp_servers.elicitation import Elicitor
 
 MAX_QUESTION = 4_000
@@ -78,15 +76,11 @@ class ServerTools:
             if isinstance(refused, Lost) and call.name in self._changing:
                 return Output(f"{refused} {_UNKNOWN}", is_error=True, outcome=Outcome.OUTCOME_UNKNOWN)
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
-        after = Aftermath(call.turn)
-        output = await after.recorded(_output(result, call), None)
+        turn = call.turn
+        after = Aftermath(turn)
+        output = await after.recorded(output_of(result, *((turn.artifacts, turn.threads) if turn else (None,))), None)
         # The call has had its effect: where its pictures cannot be kept, the model gets the rest.
         return after.told(output or await output_of(result, None))
-
-
-async def _output(result: "CallToolResult", call: StartedCall) -> Output:
-    turn = call.turn
-    return await (output_of(result, None) if turn is None else output_of(result, turn.artifacts, turn.threads))
 
 
 def _people(server: str, call: StartedCall) -> "Elicitor | None":

@@ -6,13 +6,16 @@ from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from drone.agent.ports.messages import AssistantMessage, Message
-from drone.agent.ports.model import Ask, ModelError, PictureRefused
+from drone.agent.ports.model import Ask, ContextOverflow, ModelError, PictureRefused
 from drone.agent.ports.pictures import PictureLimits, has_pictures, with_pictures, within
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.rules.patterns import Pattern
 
 UNREADABLE_ARGUMENTS = "arguments_that_were_not_a_json_object"
 """Key of the object that carries a call's text arguments back to providers, all of which require an object."""
+
+AT_FAULT = (400, 413, 422)
+"""Statuses of a request that its provider finds at fault, among them those that may state the context size."""
 
 _ABOUT_PICTURES = Pattern(r"\b(?:images?|pictures?)(?:\b|_)|inline_?data|media.?type", ignore_case=True)
 
@@ -48,11 +51,13 @@ def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, limits: Pi
     return replace(ask, messages=messages), f"{name} is not shown the pictures of this conversation."
 
 
-def refused_picture(ask: Ask, name: str, error: ModelError) -> PictureRefused | None:
-    """The refusal of a request whose pictures the provider's words complain about; None where that is not why."""
-    if has_pictures(ask.messages) and _ABOUT_PICTURES.search(str(error).replace(name, "")):
-        return PictureRefused(str(error), status=error.status)
-    return None
+def judged(ask: Ask, name: str, error: ModelError) -> ModelError:
+    """The error of a request to the model `name`; a `PictureRefused` where the provider's words complain of a picture
+    in it."""
+    if isinstance(error, ContextOverflow) or error.status not in AT_FAULT or not has_pictures(ask.messages):
+        return error
+    is_about_pictures = _ABOUT_PICTURES.search(str(error).replace(name, "")) is not None
+    return PictureRefused(str(error), status=error.status) if is_about_pictures else error
 
 
 M = TypeVar("M", bound=Message)

@@ -15,13 +15,14 @@ from pydantic import SecretStr
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, ModelError, Reply
 from drone.agent.ports.pictures import NO_LIMITS, PictureLimits
 from drone.models.body import (
+    AT_FAULT,
     MAX_EVENT_BYTES,
     Event,
     EventStreamParser,
     TooLarge,
     body_of,
     is_page,
-    refused_picture,
+    judged,
     unreadable_thinking,
     with_readable_pictures,
 )
@@ -43,9 +44,6 @@ LAST_BYTES_SECONDS = 1.0
 
 KEY_REFUSED = (401, 403)
 """Statuses of a rejected key; Amazon answers an expired one with 403."""
-
-TOO_LARGE = (400, 413, 422)
-"""Statuses of refusals that may state the context size."""
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 8 * 1024
@@ -274,13 +272,12 @@ class Remote:
                     may_renew = False
                     await listener.retried(f"{error} Asking again with a new key.", 0.0)
                     continue
-                parameter = self._to_leave_out(sendable, without, error)
+                refused = self._format.refused_parameter
+                parameter = refused(sendable, without, str(error)) if error.status in AT_FAULT else None
                 if parameter is None:
                     if isinstance(error, ContextOverflow):
                         self._stated_window = error.window or self._stated_window
-                    elif error.status in TOO_LARGE and (refused := refused_picture(sendable, self.name, error)):
-                        raise refused from error
-                    raise
+                    raise judged(sendable, self.name, error) from error.__cause__
                 # From now on for every call of this model: the server would refuse it each time.
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
@@ -292,12 +289,6 @@ class Remote:
         for omission in (*([unseen] if unseen else []), *self._format.not_sent(sendable, without)):
             await listener.not_sent(omission)
         return sendable
-
-    def _to_leave_out(self, ask: Ask, without: frozenset[str], error: ModelError) -> str | None:
-        """What to leave out of a request that was refused; None where that is not why."""
-        if error.status not in TOO_LARGE:
-            return None
-        return self._format.refused_parameter(ask, without, str(error))
 
     async def _attempt(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
         body, parser = body_of(partial(self._format.body, ask, without)), self._format.parser(ask)

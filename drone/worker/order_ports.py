@@ -130,7 +130,7 @@ class OrderNotes:
 
 
 class OrderAttachments:
-    """The files that an order was given: `drone.attachments.AttachmentPort`."""
+    """The files that an order was given: `drone.tools.attachments.AttachmentPort`."""
 
     def __init__(self, store: AsyncStore, journal: OrderJournal, order_id: str) -> None:
         self._store = store

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.shape import Closed, Identifier, Text
@@ -22,7 +23,14 @@ UNATTACHED_HOURS = 24
 
 NAME_CHARACTERS = 200
 
-Attachments = Annotated[tuple[Identifier, ...], Field(max_length=MOST_ATTACHMENTS)]
+
+def _of_chats(attachments: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if attachments and info.data.get("kind") in ("generate", "revert"):
+        raise PydanticCustomError("not_of_kind", "Attachments belong to an order of kind chat; leave them out")
+    return attachments
+
+
+Attachments = Annotated[tuple[Identifier, ...], Field(max_length=MOST_ATTACHMENTS), AfterValidator(_of_chats)]
 
 
 class StoredFile(Closed):
@@ -52,3 +60,9 @@ class ShownAttachment(Closed):
     text: Text
     image: ImageBlock | None = None
     artifact: str | None = None
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of the stored texts that it names."""
+        picture = () if self.image is None else (self.image.artifact,)
+        return picture if self.artifact is None else (self.artifact, *picture)

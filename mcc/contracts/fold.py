@@ -247,7 +247,9 @@ class Fold:
         """Whether an attachment, a tool result or an approval's preview here names the artifact with this digest."""
         nodes = self._nodes.values()
         facts = (step.fact for node in nodes for step in node.steps)
-        return any(digest in _artifacts(fact) for fact in facts) or any(digest in _given(node) for node in nodes)
+        return any(digest in _artifacts(fact) for fact in facts) or any(
+            digest in one.digests for node in nodes for one in node.started.attachments
+        )
 
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""
@@ -298,12 +300,6 @@ class Fold:
             finished_at=node.finished_at,
             subagent_history=children,
         )
-
-
-def _given(node: RecordNode) -> Iterator[str | None]:
-    for attachment in node.started.attachments:
-        yield attachment.artifact
-        yield None if attachment.image is None else attachment.image.artifact
 
 
 def _artifacts(fact: StepFact) -> Iterator[str | None]:

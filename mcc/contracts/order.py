@@ -174,7 +174,7 @@ class NewOrder(Closed):
 
     kind: OrderKind = OrderKind.CHAT
     prompt: Annotated[str, StringConstraints(max_length=PROMPT_CHARACTERS), Field(validate_default=True)] = ""
-    attachments: Annotated[Attachments, Field(validate_default=True)] = ()
+    attachments: Attachments = ()
     session_id: Identifier | None = None
     agent: Name = "master"
     model: ModelName | None = None
@@ -220,13 +220,6 @@ class NewOrder(Closed):
         if not prompt and info.data.get("kind") is OrderKind.CHAT:
             raise PydanticCustomError("missing", "Field required")
         return prompt
-
-    @field_validator("attachments")
-    @classmethod
-    def _chat_takes_files(cls, attachments: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if attachments and info.data.get("kind") in (OrderKind.GENERATE, OrderKind.REVERT):
-            raise PydanticCustomError("not_of_kind", "Attachments belong to an order of kind chat; leave them out")
-        return attachments
 
     @field_validator("document_id")
     @classmethod

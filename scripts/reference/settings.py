@@ -97,6 +97,7 @@ OF_MODELS: Mapping[str, str] = {
     "key_seconds": "How long each of its keys is used. None: until the provider refuses it (401, 403).",
     "context_tokens": "Size of the model's context. None: as the table of models, its own server or a refusal says.",
     "max_output_tokens": "Cap on the output of one reply.",
+    "pictures": "The most pictures that it is shown in one request. None: as its provider says.",
     "images": "Whether it takes pictures. None: as the table of models says, else it does not.",
     "thinking": "How much it thinks where neither order, agent file nor parent says: `off` to `max`. `inherit`: as it "
     "does by itself. A level that it is known not to take is refused.",

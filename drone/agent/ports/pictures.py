@@ -6,7 +6,7 @@ go, down to half of it.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drone.agent.ports.messages import Message, Picture, ToolResult, ToolResults, UserMessage
@@ -136,22 +136,19 @@ def put_away(groups: Iterable[Sequence[Picture]], limits: PictureLimits) -> froz
     characters = number = 0
     for group in groups:
         for picture in group:
-            size = _base64_characters(picture)
+            size = (picture.image.bytes or _UNKNOWN_BYTES) * 4 // 3 + 4
             shown.append((number, size))
             characters, number = characters + size, number + 1
         if len(shown) <= limits.most and characters <= limits.characters:
             continue
-        while shown and (len(shown) > max(1, limits.most // 2) or characters > limits.characters // 2):
-            if len(shown) == 1 and characters <= limits.characters and limits.most:
+        half = max(limits.most // 2, min(limits.most, 1))
+        while shown and (len(shown) > half or characters > limits.characters // 2):
+            if len(shown) == 1 and half and characters <= limits.characters:
                 break
             oldest, size = shown.popleft()
             gone.add(oldest)
             characters -= size
     return frozenset(gone)
-
-
-def _base64_characters(picture: Picture) -> int:
-    return (picture.image.bytes or _UNKNOWN_BYTES) * 4 // 3 + 4
 
 
 def within(messages: Sequence[Message], limits: PictureLimits) -> Sequence[Message]:
@@ -180,17 +177,14 @@ async def with_picture_bytes(
         return messages
     whys = refused or {}
     shown = within(with_pictures(messages, lambda one: whys.get(one.image.artifact, one)), limits)
-    data = {digest: await kept(digest) for digest in dict.fromkeys(_digests(shown))}
+    digests = dict.fromkeys(picture.image.artifact for message in shown for picture in pictures_of(message))
+    data = {digest: await kept(digest) for digest in digests}
 
     def loaded(picture: Picture) -> Picture | str:
         found = data[picture.image.artifact]
         return LOST if found is None else replace(picture, data=found)
 
     return with_pictures(shown, loaded)
-
-
-def _digests(messages: Iterable[Message]) -> Iterator[str]:
-    return (picture.image.artifact for message in messages for picture in pictures_of(message))
 
 
 ONE_BY_ONE = 5

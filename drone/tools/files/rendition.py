@@ -7,6 +7,7 @@ white, 8 bits of red, green and blue, no edge longer than `EDGE` pixels, as PNG 
 import io
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -74,6 +75,12 @@ class Renderer:
 
     def close(self) -> None:
         self._process.close()
+
+
+def rendition_of(data: bytes) -> Rendition:
+    """The rendition of one picture. Blocks; raises `BadPicture`."""
+    with closing(Renderer()) as renderer:
+        return renderer.rendition(data)
 
 
 def picture_renderer() -> Callable[[Any], object]:

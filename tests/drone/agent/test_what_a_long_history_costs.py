@@ -6,8 +6,9 @@ from types import FrameType
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, has_pictures
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
+from drone.agent.ports.pictures import NO_LIMITS, has_pictures
 from drone.models.body import with_readable_pictures
 from mcc.contracts.blocks import ToolCall
 
@@ -43,7 +44,7 @@ def calls_of_functions(work: Callable[[], object]) -> int:
     [
         pytest.param(has_pictures, id="pictures"),
         pytest.param(
-            lambda messages: with_readable_pictures(Ask("", messages, ()), "one", False, frozenset()), id="as-seen"
+            lambda messages: with_readable_pictures(Ask("", messages, ()), "one", False, NO_LIMITS), id="as-seen"
         ),
     ],
 )

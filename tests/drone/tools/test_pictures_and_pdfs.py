@@ -1,6 +1,5 @@
 """read_file on pictures and PDFs, also hostile ones: a result, or a sentence that says why not."""
 
-import base64
 import io
 import struct
 import zlib
@@ -9,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from drone.agent.ports.messages import (
-    MOST,
-    MOST_CHARACTERS,
-    Picture,
-    ToolResult,
-    ToolResults,
-    UserMessage,
-    picture_characters,
-    with_picture_bytes,
-)
+from drone.agent.ports.messages import Picture, ToolResult, ToolResults
+from drone.agent.ports.pictures import picture_characters
 from drone.agent.ports.transcript import Transcript, length
 from drone.agent.turns.toolset import Output, ToolSet
 from drone.sandbox.places.paths import Workspace
-from drone.tools.files.documents import LARGEST_PICTURE, BadPicture, measured
 from drone.tools.files.reading import read_file
+from drone.tools.files.rendition import LARGEST_PICTURE
 from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Clipped
@@ -32,34 +24,33 @@ from mcc.contracts.journal import Clipped
 Use = Callable[..., Coroutine[Any, Any, Output]]
 
 
-def png(width: int, height: int, *, body: bytes = b"x") -> bytes:
+def encoded(kind: str, width: int, height: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), (200, 30, 30)).save(file, kind)
+    return file.getvalue()
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey picture; of a size that Pillow would not make, its head alone is true."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
+    rows = zlib.compress(b"\0" * (width + 1) * min(height, 2_000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def jpeg(width: int, height: int) -> bytes:
-    frame = b"\xff\xc0" + struct.pack(">HBHHB", 11, 8, height, width, 1) + b"\x01\x11\x00"
-    return (
-        b"\xff\xd8\xff\xe0"
-        + struct.pack(">H", 16)
-        + b"JFIF\0\x01\x01"
-        + b"\0" * 7
-        + frame
-        + b"\xff\xda\0\x02zz\xff\xd9"
-    )
+    return encoded("JPEG", width, height)
 
 
 def gif(width: int, height: int) -> bytes:
-    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + b",data\x3b"
+    return encoded("GIF", width, height)
 
 
 def webp(width: int, height: int) -> bytes:
-    size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
-    chunk = b"VP8X" + struct.pack("<I", 10) + b"\0\0\0\0" + size
-    return b"RIFF" + struct.pack("<I", len(chunk) + 4) + b"WEBP" + chunk
+    return encoded("WEBP", width, height)
 
 
 def pdf(*pages: str, stream: bytes = b"") -> bytes:
@@ -106,31 +97,21 @@ async def test_kind_and_size_are_read_from_the_frame(
     assert output.content == f"a.bin, {kind}, 640 x 480 pixels, {len(data):,} bytes\n"
 
 
-@pytest.mark.parametrize("make", [png, jpeg, gif, webp])
-def test_every_beginning_and_every_huge_size_is_refused(make: Callable[[int, int], bytes]) -> None:
-    whole = make(64, 48)
-    for end in range(16, len(whole) - 1):
-        with pytest.raises(BadPicture, match="cut off or damaged"):
-            measured(whole[:end])
-    with pytest.raises(BadPicture, match="pixels"):
-        measured(make(60_000, 60_000))
-
-
 async def test_pictures_that_no_model_can_be_shown_say_why(use: Use, tools: ToolSet, tmp_path: Path) -> None:
     (tmp_path / "wide.png").write_bytes(png(100_000, 100_000))
     (tmp_path / "none.png").write_bytes(png(0, 7))
-    (tmp_path / "cut.jpg").write_bytes(jpeg(64, 48)[:-8])
+    (tmp_path / "cut.jpg").write_bytes(jpeg(640, 480)[:700])
     (tmp_path / "flip.png").write_bytes(png(9, 9).replace(b"IDAT", b"IDAU"))
     with (tmp_path / "large.png").open("wb") as file:
         file.write(png(9, 9)[:40])
-        file.truncate(LARGEST_PICTURE * 50)
+        file.truncate(LARGEST_PICTURE * 10)
     (tmp_path / "out.png").symlink_to("/etc/passwd")
     for name, said in {
         "wide.png": "100,000 x 100,000 pixels",
         "none.png": "0 x 7 pixels",
         "cut.jpg": "is cut off or damaged",
-        "flip.png": "is cut off or damaged",
-        "large.png": "more than 3,750,000 bytes",
+        "flip.png": "or is damaged",
+        "large.png": "more than 33,554,432 bytes",
         "out.png": "",
     }.items():
         output = await use(tools, "read_file", path=name)
@@ -173,31 +154,9 @@ def block(number: int, width: int = 1_500, height: int = 1_500) -> ImageBlock:
     return ImageBlock(artifact=f"{number}", media_type="image/png", width=width, height=height)
 
 
-def result(number: int, picture: int | None = None) -> ToolResults:
-    shown = Picture(block(number if picture is None else picture))
+def result(number: int) -> ToolResults:
+    shown = Picture(block(number))
     return ToolResults((ToolResult(f"call-{number}", "read_file", "seen", False, (shown,)),))
-
-
-async def test_a_question_has_the_newest_pictures_and_words_for_the_others() -> None:
-    async def kept(digest: str) -> str | None:
-        return base64.b64encode(digest.encode()).decode()
-
-    plain = [UserMessage("Hi")]
-    assert await with_picture_bytes(plain, kept) is plain
-    asked = await with_picture_bytes([result(number) for number in range(MOST + 2)], kept)
-    told = [one.results[0] for one in asked if isinstance(one, ToolResults)]
-    assert [bool(one.pictures) for one in told] == [False, False] + [True] * MOST
-    assert "not shown: newer ones took its place" in told[0].content
-    assert told[-1].pictures[0].data == base64.b64encode(str(MOST + 1).encode()).decode()
-
-
-async def test_a_picture_that_is_read_again_and_again_counts_each_time() -> None:
-    async def kept(digest: str) -> str | None:
-        return "x" * (MOST_CHARACTERS // 3)
-
-    again = await with_picture_bytes([result(number, picture=7) for number in range(9)], kept)
-    told = [one.results[0] for one in again if isinstance(one, ToolResults)]
-    assert [bool(one.pictures) for one in told] == [False] * 6 + [True] * 3
 
 
 def test_pictures_count_in_a_conversation_and_are_the_first_to_go() -> None:

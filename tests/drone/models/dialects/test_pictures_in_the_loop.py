@@ -1,15 +1,15 @@
 """Agents that read a picture: each wire format carries it in its own way, also after another drone has taken over."""
 
 import base64
+import io
 import json
-import struct
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
@@ -27,7 +27,7 @@ from mcc.configuration.providers import Form
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ToolFinished
+from mcc.contracts.journal import AgentStep, ToolFinished
 from mcc.contracts.record import NoteStep, RecordStatus
 from tests.drone.models.conftest import Provider
 from tests.drone.models.dialects import responding
@@ -38,12 +38,10 @@ ARGUMENTS = {"path": "logo.png"}
 
 
 def png(width: int = 3, height: int = 2) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    rows = zlib.compress(b"".join(b"\0" + b"\x7f" * width for _ in range(height)))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    """A picture as it is shown: read from a file, it is the same again."""
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), (200, 30, 30)).save(file, "PNG")
+    return file.getvalue()
 
 
 DATA = base64.b64encode(png()).decode()
@@ -195,8 +193,8 @@ async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: F
 async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path: Path, form: Form) -> None:
     seer = Seer(tmp_path, form, known=KnownModel())
     body = json.dumps(await seer.run())
-    assert DATA not in body and "The picture is not shown: x/m takes no pictures" in body
-    assert seer.notes() == ["x/m is not shown the pictures that tools brought."]
+    assert DATA not in body and "[picture logo.png not shown: x/m takes no pictures" in body
+    assert seer.notes() == ["x/m is not shown the pictures of this conversation."]
 
 
 @pytest.mark.parametrize("images", [True, False])
@@ -222,8 +220,10 @@ async def test_a_picture_that_its_provider_refuses_does_not_end_the_order(tmp_pa
     words = {"error": {"type": "invalid_request_error", "message": "messages.2: Could not process image"}}
     seer.server.answers.insert(1, httpx.Response(400, json=words))
     body = json.dumps(await seer.run())
-    assert "The picture is not shown: its provider refused it" in body and DATA not in body
-    assert seer.notes() == ["x/m is not shown the pictures that tools brought."]
+    assert "[picture logo.png not shown: a provider refused it]" in body and DATA not in body
+    [step] = [entry.data for entry in seer.journal.entries if getattr(entry.data, "name", "") == "picture_refused"]
+    assert isinstance(step, AgentStep) and step.pictures == (seer.finished.images[0].artifact,)
+    assert "Could not process image" in step.message
 
 
 async def test_a_picture_whose_bytes_are_gone_becomes_a_note(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from drone.agent.ports.artifacts import Artifacts, handle_of, where_to_read
 from drone.sandbox.side_process import CutOff, SideProcess
 from drone.threads import OwnThreads
 from drone.tools.files.documents import PDF_SECONDS, pdf_problem, pdf_reader
-from drone.tools.files.rendition import Renderer, Rendition
+from drone.tools.files.rendition import rendition_of
 from drone.tools.frame.display_text import one_line, show_controls
 from mcc.contracts.attachments import ShownAttachment, StoredFile
 from mcc.contracts.fence import fenced
@@ -57,7 +57,7 @@ class Showing:
         if file.media_type in (PDF, TEXT):
             return await self._document(number, file, name, data)
         try:
-            made = await self.threads.tool(_rendered, data)
+            made = await self.threads.tool(rendition_of, data)
         except BadPicture as error:
             return self._told(number, file, name, f"This picture is not shown: it {error}.")
         image = await self.artifacts.image(made.data, made.block(name))
@@ -103,11 +103,6 @@ def _misnamed(file: StoredFile) -> str:
     promised, _ = mimetypes.guess_type(file.name, strict=False)
     known = promised is not None and promised.startswith(("image/", "audio/", "video/", PDF))
     return f"; its name promises {promised}" if known and promised != file.media_type else ""
-
-
-def _rendered(data: bytes) -> Rendition:
-    with closing(Renderer()) as renderer:
-        return renderer.rendition(data)
 
 
 def _text_of_pdf(data: bytes) -> tuple[str, int]:
