@@ -205,7 +205,13 @@ class ModelCall:
     async def with_pictures(self, asked: Ask, model: Model) -> Ask:
         """The request with the bytes of those of its pictures that `model` is shown. Raises `JournalError`."""
         refused, limits = self._transcript.refused_pictures, picture_limits(model)
-        messages = await with_picture_bytes(asked.messages, self._journal.kept, refused=refused, limits=limits)
+        messages = await with_picture_bytes(
+            asked.messages,
+            self._journal.kept,
+            refused=refused,
+            limits=limits,
+            readable=self._transcript.readable,
+        )
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:

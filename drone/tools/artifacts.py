@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.agent.ports.artifacts import handle_of
-from drone.tools.frame.display_text import show_controls
+from drone.agent.turns.toolset import Output
+from drone.tools.frame.display_text import one_line, show_controls
 from drone.tools.frame.tool import FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
 
@@ -13,6 +14,7 @@ DEFAULT_LENGTH = 20_000
 """Characters returned when the call names no length."""
 
 MAX_LENGTH = 60_000
+_NAME = 200
 """The most characters that one call returns."""
 
 
@@ -29,16 +31,18 @@ async def read_artifact(
     id: Text,
     start: Annotated[int, Field(ge=0)] = 0,
     length: Annotated[int, Field(ge=1)] = DEFAULT_LENGTH,
-) -> str:
-    """Read a piece of a text that was too long to be told at once.
+) -> Output:
+    """Read a piece of a text that was too long to be told at once, or see a picture again.
 
     The first line says where the next piece starts; 60,000 characters at most.
 
     Args:
-        id: The handle that stands where the text was cut.
+        id: The handle that stands where the text was cut, or beside the picture.
         start: First character, from 0.
         length: Characters to read.
     """
+    if context.artifacts and (picture := context.artifacts.picture(id)) is not None:
+        return Output(f"{one_line(picture.name, _NAME)}, {picture.media_type}\n", images=(picture,))
     text = await context.artifacts.read(id) if context.artifacts else None
     if text is None:
         shown = ascii(handle_of(id))
@@ -48,4 +52,4 @@ async def read_artifact(
     piece = text[start : start + min(length, MAX_LENGTH)]
     end = start + len(piece)
     more = f"go on with start {end}" if end < len(text) else "this is the end"
-    return f"characters {start} to {end} of {len(text)}; {more}\n{show_controls(piece)[0]}"
+    return Output(f"characters {start} to {end} of {len(text)}; {more}\n{show_controls(piece)[0]}")

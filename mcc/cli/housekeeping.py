@@ -68,16 +68,17 @@ def prune(
 
 
 def _summary(cleared: "Cleared", *, dry_run: bool, before: str) -> str:
-    if not (cleared.orders or cleared.documents or cleared.texts or cleared.drones):
+    if not (cleared.orders or cleared.documents or cleared.texts or cleared.files or cleared.drones):
         return f"There is nothing to remove of orders that ended before {before}."
     journals = "the journal of 1 order" if cleared.orders == 1 else f"the journals of {cleared.orders:,} orders"
     what = (
         f"{journals} that ended before {before} ({cleared.entries:,} entries)",
         "1 deleted document" if cleared.documents == 1 else f"{cleared.documents:,} deleted documents",
         f"{cleared.texts:,} texts that nobody needs",
+        "1 file that no order needs" if cleared.files == 1 else f"{cleared.files:,} files that no order needs",
         f"{cleared.drones:,} drones that are gone",
     )
-    kinds = (cleared.orders, cleared.documents, cleared.texts, cleared.drones)
+    kinds = (cleared.orders, cleared.documents, cleared.texts, cleared.files, cleared.drones)
     listed = ", ".join(words for words, number in zip(what, kinds, strict=True) if number)
     verb = "Would remove" if dry_run else "Removed"
     return f"{verb} {listed}: {megabytes(cleared.bytes)} of text."

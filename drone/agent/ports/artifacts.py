@@ -40,6 +40,7 @@ class Artifacts:
         self._longest = longest
         self._most_kept = most_kept
         self._digests: dict[str, str] = {}
+        self._pictures: dict[str, ImageBlock] = {}
         self._remember: Callable[[], Awaitable[None]] | None = None
 
     async def fitted(
@@ -67,7 +68,17 @@ class Artifacts:
 
     async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
         """Store an image's bytes; returns `block` with their digest. Raises `JournalError`."""
-        return block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
+        stored = block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
+        self.register_picture(stored)
+        return stored
+
+    def register_picture(self, stored: ImageBlock) -> None:
+        """Let the agents of this turn see this picture again."""
+        self._pictures[handle_of(stored.artifact)] = stored
+
+    def picture(self, handle: str) -> ImageBlock | None:
+        """The picture with this handle; None when this turn has none."""
+        return self._pictures.get(handle_of(handle))
 
     def register(self, digest: str) -> None:
         """Let the agents of this turn read the text stored under this digest."""

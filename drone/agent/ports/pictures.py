@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from drone.agent.ports.artifacts import READ_ARTIFACT, handle_of
 from drone.agent.ports.messages import Message, Picture, ToolResult, ToolResults, UserMessage
 
 MOST = 20
@@ -151,15 +152,25 @@ def put_away(groups: Iterable[Sequence[Picture]], limits: PictureLimits) -> froz
     return frozenset(gone)
 
 
-def within(messages: Sequence[Message], limits: PictureLimits) -> Sequence[Message]:
-    """The messages with no more pictures than these limits allow; the same object where that is all of them."""
+def within(messages: Sequence[Message], limits: PictureLimits, *, readable: bool = False) -> Sequence[Message]:
+    """The messages with no more pictures than these limits allow; the same object where that is all of them.
+
+    `readable`: their model can see a picture again by its handle.
+    """
     if not has_pictures(messages):
         return messages
     gone = put_away(map(pictures_of, messages), limits)
     if not gone:
         return messages
     numbers = iter(range(sum(len(pictures_of(message)) for message in messages)))
-    return with_pictures(messages, lambda picture: OLDER if next(numbers) in gone else picture)
+
+    def put_aside(picture: Picture) -> Picture | str:
+        if next(numbers) not in gone:
+            return picture
+        again = f"; {READ_ARTIFACT} {handle_of(picture.image.artifact)} shows it again" if readable else ""
+        return f"{OLDER}{again}"
+
+    return with_pictures(messages, put_aside)
 
 
 async def with_picture_bytes(
@@ -168,15 +179,17 @@ async def with_picture_bytes(
     *,
     refused: Mapping[str, str] | None = None,
     limits: PictureLimits = NO_LIMITS,
+    readable: bool = False,
 ) -> Sequence[Message]:
     """The messages with the bytes of the pictures that are shown, and sentences in place of all others.
 
     `kept` returns a picture's base64 by digest. `refused`: by digest, why a picture is not shown any more.
+    `readable`: as in `within`.
     """
     if not has_pictures(messages):
         return messages
     whys = refused or {}
-    shown = within(with_pictures(messages, lambda one: whys.get(one.image.artifact, one)), limits)
+    shown = within(with_pictures(messages, lambda one: whys.get(one.image.artifact, one)), limits, readable=readable)
     digests = dict.fromkeys(picture.image.artifact for message in shown for picture in pictures_of(message))
     data = {digest: await kept(digest) for digest in digests}
 

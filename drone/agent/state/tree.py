@@ -12,6 +12,7 @@ from drone.agent.ports.report import Report
 from drone.agent.ports.transcript import opening_message
 from drone.agent.state.record import RecordState
 from drone.agent.state.restraints import Restraints
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
@@ -56,6 +57,7 @@ class Tree:
     unpriced_warned: bool = False
     """People have been told that the limit `cost_usd` cannot be enforced."""
     artifacts: list[str] = field(default_factory=list)
+    pictures: list[ImageBlock] = field(default_factory=list)
     """Digests of texts named in tool results."""
     git_facts: list[Fact] = field(default_factory=list)
     """Commits and worktrees."""
@@ -135,6 +137,7 @@ class Tree:
             self._count(record, fact)
         if isinstance(fact, AgentStarted):
             self.artifacts.extend(one.artifact for one in fact.attachments if one.artifact is not None)
+            self.pictures.extend(one.image for one in fact.attachments if one.image is not None)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
@@ -168,6 +171,7 @@ class Tree:
     def _finished(self, done: ToolFinished) -> None:
         if done.artifact is not None:
             self.artifacts.append(done.artifact)
+        self.pictures.extend(done.images)
         if not done.is_error:
             self.succeeded.add(done.name)
         if done.job is not None and done.job not in self.jobs:

@@ -222,6 +222,8 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
     artifacts = Artifacts(journal)
     for digest in tree.artifacts:
         artifacts.register(digest)
+    for picture in tree.pictures:
+        artifacts.register_picture(picture)
 
     before = tree.reports
 

@@ -42,7 +42,7 @@ from mcc.store.rows.texts import digests, named_in, parsed
 from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
 from mcc.store.rows.views import has_status
 from mcc.store.upkeep.packing import after_place, each_order
-from mcc.store.work.artifacts import remove_unused
+from mcc.store.work.artifacts import remove_unused, unused
 from mcc.store.work.document_ends import due, purge
 from mcc.store.work.endings import record_of, stored_record
 from mcc.store.work.leases import LIVE
@@ -216,6 +216,8 @@ class Retention:
         cleared = Cleared(documents=documents, bytes=size)
         for order_id in islice(each_order(self._database, _DUE, before), most):
             cleared += self._database.read(partial(_would_go, order_id=order_id))
+        for size in unused(self._database).values():
+            cleared += Cleared(files=1, bytes=size)
         for some in self._orphans(texts=None if most is None else LOOKED_AT):
             cleared += self._database.read(partial(_orphaned, wanted={"digests": some, "before": self._day_ago()}))
         return cleared

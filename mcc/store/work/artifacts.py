@@ -1,6 +1,6 @@
 """Files that people give to orders: stored in pieces as they arrive, read by drones, removed when nobody needs them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -183,12 +183,17 @@ def _unknown(artifact_id: str) -> UnknownArtifact:
     return UnknownArtifact(f"there is no file {artifact_id}")
 
 
+def unused(database: Database) -> Mapping[str, int]:
+    """The bytes of each file that no order has and that is older than a day, by id."""
+    before = {"before": micros(database.clock.now() - timedelta(hours=UNATTACHED_HOURS))}
+    return {row.id: row.bytes for row in database.read(lambda connection: connection.execute(_OLD, before).all())}
+
+
 def remove_unused(database: Database) -> Iterator[int]:
     """Remove files that no order has and that are older than a day; yields the bytes of each."""
-    before = {"before": micros(database.clock.now() - timedelta(hours=UNATTACHED_HOURS))}
-    for row in database.read(lambda connection: connection.execute(_OLD, before).all()):
+    for artifact_id, size in unused(database).items():
 
-        def work(connection: Connection, wanted: str = row.id) -> bool:
+        def work(connection: Connection, wanted: str = artifact_id) -> bool:
             # Two statements: on PostgreSQL the first one waits for an order that is being given the file, and only
             # one that begins after the wait sees that.
             connection.execute(_LOCK, {"wanted": wanted})
@@ -197,4 +202,4 @@ def remove_unused(database: Database) -> Iterator[int]:
             return connection.execute(_REMOVE, {"wanted": wanted}).rowcount > 0
 
         if database.write(work, repeatable=True):
-            yield row.bytes
+            yield size

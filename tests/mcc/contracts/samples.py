@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
+from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import (
     FileBlock,
     ImageBlock,
@@ -167,6 +168,15 @@ FACTS: tuple[Fact, ...] = (
         forked_from="another-record",
         prompt="Find the entry points.",
         environment="Your limits: 8 rounds.",
+        attachments=(
+            ShownAttachment(
+                id=ROOT,
+                name="shot.png",
+                text="[attachment 1: shot.png, image/png, 812×640, ffffffffffffffff]",
+                image=ImageBlock(artifact="f" * 64, media_type="image/png", name="shot.png", width=812, height=640),
+                artifact="d" * 64,
+            ),
+        ),
         model=CHOICE,
         model_settings=ASKED,
         tools=("list_files", "read_file", "submit_result"),
@@ -177,7 +187,7 @@ FACTS: tuple[Fact, ...] = (
         definition_origin=ORIGIN,
         setup_digest="e" * 64,
     ),
-    AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True),
+    AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,)),
     AgentReused(message="And now the tests.", turn=2),
     AgentFinished(
         status=RecordStatus.COMPLETED,

@@ -29,10 +29,16 @@ def test_a_golden_file_is_read_back_as_its_sample(name: str) -> None:
     assert type(sample).model_validate(json.loads((FOLDER / f"{name}.json").read_bytes())) == sample
 
 
+ADDED = {"agent.started": ("attachments",), "agent.step": ("pictures",)}
+"""Fields that entries of the first version lack, by kind."""
+
+
 @pytest.mark.parametrize("path", sorted((FOLDER / "version-1").iterdir()), ids=lambda path: path.stem)
 def test_an_entry_of_the_first_version_is_read_as_one_of_this(path: Path) -> None:
     old, kind = json.loads(path.read_bytes()), path.stem.removeprefix("journal-")
-    assert fact_of(kind, old["data"]) == next(fact for fact in FACTS if fact.kind == kind)
+    sample = next(fact for fact in FACTS if fact.kind == kind)
+    absent = {name: type(sample).model_fields[name].default for name in ADDED.get(kind, ())}
+    assert fact_of(kind, old["data"]) == sample.model_copy(update=absent)
 
 
 def test_there_is_a_golden_file_for_every_sample_and_no_other() -> None:
