@@ -32,12 +32,12 @@ async def read_artifact(
     start: Annotated[int, Field(ge=0)] = 0,
     length: Annotated[int, Field(ge=1)] = DEFAULT_LENGTH,
 ) -> Output:
-    """Read a piece of a text that was too long to be told at once, or see a picture again.
+    """Read a piece of a text that was cut, or see a picture again.
 
     The first line says where the next piece starts; 60,000 characters at most.
 
     Args:
-        id: The handle that stands where the text was cut, or beside the picture.
+        id: The handle that stands there.
         start: First character, from 0.
         length: Characters to read.
     """

@@ -239,7 +239,7 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task of an agent, and the place of its record in the tree."""
+    """The task of an agent, what it is given with it, and the place of its record in the tree."""
 
     prompt: str
     record_id: str
@@ -262,7 +262,6 @@ class Task:
     node: str | None = None
     """Path of the document node that it works on."""
     attachments: tuple[ShownAttachment, ...] = ()
-    """What it is given with the prompt; a resumed run has those of its journal."""
 
 
 def title_of(prompt: str, characters: int = 60) -> str:
