@@ -24,6 +24,7 @@ SHOWN_CHARACTERS = 20_000
 """Characters shown of the text of one attachment; all of it is an artifact."""
 
 NAME_CHARACTERS = 120
+_NO_BRACKETS = str.maketrans("[]<>", "()()")
 
 
 class AttachmentPort(Protocol):
@@ -53,7 +54,8 @@ class Showing:
             text = f"[attachment {number}: it was removed before it could be shown]"
             return ShownAttachment(id=artifact_id, name="", text=text)
         file, data = found
-        name = _name(self.redactor.text(file.name))
+        # Nothing in a person's name for a file ends the line, or looks like its end.
+        name = one_line(self.redactor.text(file.name), NAME_CHARACTERS).translate(_NO_BRACKETS)
         if file.media_type in (PDF, TEXT):
             return await self._document(number, file, name, data)
         try:
@@ -91,11 +93,6 @@ class Showing:
 def _line(number: int, name: str, media_type: str, size: str, handle: str = "", *, told: str = "") -> str:
     parts = [part for part in (name, media_type, size, handle) if part]
     return f"[attachment {number}: {', '.join(parts)}{told}]"
-
-
-def _name(name: str) -> str:
-    """A person's name for a file, as a part of the line: nothing in it ends the line or looks like its end."""
-    return one_line(name, NAME_CHARACTERS).translate({ord("["): "(", ord("]"): ")", ord("<"): "(", ord(">"): ")"})
 
 
 def _misnamed(file: StoredFile) -> str:

@@ -69,12 +69,12 @@ class Artifacts:
     async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
         """Store an image's bytes; returns `block` with their digest. Raises `JournalError`."""
         stored = block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
-        self.register_picture(stored)
+        self.register_pictures(stored)
         return stored
 
-    def register_picture(self, stored: ImageBlock) -> None:
-        """Let the agents of this turn see this picture again."""
-        self._pictures[handle_of(stored.artifact)] = stored
+    def register_pictures(self, *stored: ImageBlock) -> None:
+        """Let the agents of this turn see these pictures again."""
+        self._pictures |= {handle_of(picture.artifact): picture for picture in stored}
 
     def picture(self, handle: str) -> ImageBlock | None:
         """The picture with this handle; None when this turn has none."""

@@ -222,9 +222,7 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
     artifacts = Artifacts(journal)
     for digest in tree.artifacts:
         artifacts.register(digest)
-    for picture in tree.pictures:
-        artifacts.register_picture(picture)
-
+    artifacts.register_pictures(*tree.pictures)
     before = tree.reports
 
     async def reports_again() -> None:
