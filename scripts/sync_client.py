@@ -11,6 +11,7 @@ FILES = {
     CLIENT / "async_connection.py": CLIENT / "sync_connection.py",
     CLIENT / "async_documents.py": CLIENT / "sync_documents.py",
     CLIENT / "async_artifacts.py": CLIENT / "sync_artifacts.py",
+    CLIENT / "async_sessions.py": CLIENT / "sync_sessions.py",
 }
 """From the awaited one to the blocking one."""
 
@@ -20,7 +21,7 @@ SUBSTITUTIONS = (
         r" for an event loop: every call is awaited\.",
         " for ordinary code: every call blocks. Written by `python -m scripts.sync_client`.",
     ),
-    (r"\basync_(connection|documents|artifacts)\b", r"sync_\1"),
+    (r"\basync_(connection|documents|artifacts|sessions)\b", r"sync_\1"),
     (r"\bimport asyncio\n", "import time\n"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basync (def|with|for)\b", r"\1"),

@@ -29,6 +29,7 @@ from mcc.api import (
     notes,
     orders,
     problems,
+    sessions,
     streams,
 )
 from mcc.api.catalogue import Catalogue
@@ -123,10 +124,23 @@ def build_app(
         redactor,
         redis.checks,
     )
-    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, artifacts, fleet, health):
+    for part in (
+        orders,
+        sessions,
+        batches,
+        streams,
+        controls,
+        approvals,
+        blueprints,
+        documents,
+        notes,
+        artifacts,
+        fleet,
+        health,
+    ):
         app.router.routes.extend(part.router.routes)
     # Not include_router, which would build each route a second time on its first request.
-    app.router.routes += [*orders.conversations.routes, *description.routes]
+    app.router.routes += description.routes
     problems.install(app, redactor)
     _describe(app)
     app.add_middleware(RequestGuard, door=Door(settings, token, metrics_token), metrics=metrics)

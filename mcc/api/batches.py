@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from mcc.api.catalogue import UnlistedBlueprint
 from mcc.api.controls import Requested, announce, with_recipients_of_all
-from mcc.api.orders import check_disk, controls_by_placing
+from mcc.api.orders import as_asked, check_disk, controls_by_placing, with_defaults
 from mcc.api.problems import Unacceptable, mistake_in, problem
 from mcc.api.service import API, PRINCIPAL, Cursor, Service, ServiceHere, answer, answers
 from mcc.api.submission import checked_together
@@ -105,7 +105,8 @@ def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequen
 
 def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
     """Check every order and look up its blueprint. Raises `SomeRefused` with all errors by index."""
-    drones, orders = service.store.leases.registrations(), [entry.order for entry in asked.orders]
+    drones, given = service.store.leases.registrations(), [entry.order for entry in asked.orders]
+    orders = with_defaults(service.store, *given)
     accepted: list[BatchOrder] = []
     refused: dict[int, Exception] = {}
     for index, checked in enumerate(checked_together(orders, service.settings, drones, now())):
@@ -117,7 +118,8 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
         except (UnlistedBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        accepted.append(BatchOrder(checked, asked.orders[index].idempotency_key, blueprint))
+        key, request = asked.orders[index].idempotency_key, as_asked(given[index], orders[index], checked)
+        accepted.append(BatchOrder(checked, key, blueprint, request))
     if refused:
         raise SomeRefused(refused)
     return accepted

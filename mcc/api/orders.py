@@ -1,4 +1,4 @@
-"""Orders and sessions over HTTP: placing, reading, record and journal; retry, fork, revert and rollback."""
+"""Orders over HTTP: placing, reading, record and journal; retry, fork, revert and rollback."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,6 @@ from mcc.api.service import (
     OrderId,
     Service,
     ServiceHere,
-    SessionId,
     answer,
     answers,
     page,
@@ -28,9 +27,10 @@ from mcc.api.submission import checked
 from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
+from mcc.contracts.order import Label, NewFork, NewOrder, OrderKind, WorkOrder
 from mcc.contracts.order import Path as WorkspacePath
 from mcc.contracts.record import ChatRecord
+from mcc.contracts.sessions import SessionDefaults
 from mcc.contracts.shape import Identifier, Moment, Name, now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import StoreError, StoreFull
@@ -42,11 +42,13 @@ JOURNAL_LIMIT = 1_000
 JOURNAL_BYTES = 4_000_000
 """The size in bytes at which a page of the journal ends."""
 
+DEFAULTED = frozenset(SessionDefaults.model_fields)
+"""Fields of an order for which its session may have a default."""
+
 READ_AT_ONCE = 20
 """How many entries are read from the database at a time, so that few large ones are in memory."""
 
 router = APIRouter(prefix=API, tags=["orders"])
-conversations = APIRouter(prefix=API, tags=["sessions"])
 
 IdPart = Annotated[str, Query(pattern="^[0-9a-f-]{4,36}$")]
 RecordId = Annotated[str, Path(max_length=200)]
@@ -282,7 +284,8 @@ def _place(
 ) -> tuple[Placed, Sequence[Requested]]:
     store = service.store
     check_disk(service)
-    accepted = checked(new, service.settings, store.leases.registrations(), now())
+    (filled,) = with_defaults(store, new)
+    accepted = checked(filled, service.settings, store.leases.registrations(), now())
     blueprint = service.catalogue.find(accepted.blueprint).blueprint if accepted.blueprint else None
     placed = store.orders.place(
         accepted,
@@ -290,8 +293,30 @@ def _place(
         idempotency_key=idempotency_key,
         blueprint=blueprint,
         on_ask=service.settings.approvals.on_ask or ("wait" if attended else "deny"),
+        request=as_asked(new, filled, accepted),
     )
     return placed, controls_by_placing(store, [placed])
+
+
+def with_defaults(store: Store, *orders: NewOrder) -> Sequence[NewOrder]:
+    """The orders, with the defaults of their sessions in place of what chat turns leave out."""
+    named = {new.session_id for new in orders if new.session_id is not None and new.kind is OrderKind.CHAT}
+    known = store.sessions.defaults(named)
+    return [_filled(new, known.get(new.session_id or "")) for new in orders]
+
+
+def _filled(new: NewOrder, defaults: SessionDefaults | None) -> NewOrder:
+    return new if defaults is None or new.kind is not OrderKind.CHAT else defaults.apply(new)
+
+
+def as_asked(new: NewOrder, filled: NewOrder, accepted: NewOrder) -> NewOrder | None:
+    """The `accepted` order without the defaults with which its session `filled` it, by which a repeated request is
+    known; None when it had none."""
+    if filled is new:
+        return None
+    return accepted.model_copy(
+        update={name: getattr(new, name) for name in {*DEFAULTED - new.model_fields_set, "limits"}}
+    )
 
 
 def controls_by_placing(store: Store, placed: Iterable[Placed]) -> Sequence[Requested]:
@@ -325,24 +350,3 @@ def _answer_placed(service: Service, placed: Placed) -> Response:
     # Relative to the call of another order: a proxy may have put a prefix before the path.
     location = {"Location": f"../{placed.order.id}"}
     return answer(placed.order, 201 if placed.created else 200, location)
-
-
-@conversations.post("/sessions", status_code=201, responses=answers(Session, 201))
-async def open_session(service: ServiceHere, new: NewSession | None = None) -> Response:
-    """Begin a conversation. Its orders run one after another."""
-    session = await service.write(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
-    return answer(session, 201, {"Location": f"sessions/{session.id}"})
-
-
-@conversations.get("/sessions", responses=answers(Listing[Session]))
-async def list_sessions(
-    service: ServiceHere, part: IdPart | None = None, cursor: Cursor = None, limit: Limit = 50
-) -> Response:
-    """Sessions, newest first; with `part` those whose id begins or ends so."""
-    return page(await service.offload(service.store.sessions.list, part=part, cursor=cursor, limit=limit))
-
-
-@conversations.get("/sessions/{session_id}", name="show", responses=answers(SessionWithTurns))
-async def show_session(session_id: SessionId, service: ServiceHere) -> Response:
-    """One session with its turns, in the sequence in which they were accepted."""
-    return answer(await service.offload(service.store.session_with_turns, session_id))

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
     from mcc.contracts.documents import DocumentDiff, DocumentSummary, DocumentView, HistoryItem
     from mcc.contracts.entry import Entry
-    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.record import ChatRecord
+    from mcc.contracts.sessions import Session, SessionWithTurns
     from mcc.contracts.wire import OrderEvent
     from mcc.settings import ServiceSettings
     from mcc.store.store import Store
@@ -51,9 +52,17 @@ class OrderReader(Protocol):
 class SessionReader(Protocol):
     """The client's calls that read sessions."""
 
-    def get(self, session_id: str) -> "SessionWithTurns": ...
+    def get(self, session_id: str, *, before: int | None = None, limit: int = 50) -> "SessionWithTurns": ...
 
-    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
+    def list(
+        self,
+        *,
+        archived: bool | None = None,
+        text: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[Session]": ...
 
 
 class DocumentReader(Protocol):
@@ -210,14 +219,28 @@ class ArchivedSessions:
     def __init__(self, store: "Store") -> None:
         self._store = store
 
-    def get(self, session_id: str) -> "SessionWithTurns":
-        return self._store.session_with_turns(session_id)
+    def get(self, session_id: str, *, before: int | None = None, limit: int = 50) -> "SessionWithTurns":
+        from mcc.api.service import PRINCIPAL
 
-    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+        return self._store.sessions.turns(session_id, before=before, limit=limit, principal=PRINCIPAL)
+
+    def list(
+        self,
+        *,
+        archived: bool | None = None,
+        text: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[Session]":
+        from mcc.api.service import PRINCIPAL
         from mcc.contracts.answers import Listing
+        from mcc.store.work.session_search import SessionFilter
 
-        found = self._store.sessions.list(part=part, cursor=cursor, limit=limit)
-        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+        shown = archived if archived is not None or part is not None else False
+        wanted = SessionFilter(shown, text, part, cursor)
+        page = self._store.sessions.list(wanted, principal=PRINCIPAL, limit=limit)
+        return Listing(items=tuple(page.items), next_cursor=page.next_cursor)
 
 
 class ArchivedDocuments:

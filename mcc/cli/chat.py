@@ -13,7 +13,7 @@ from mcc.cli.chat_line import ChatLine
 from mcc.cli.command import DONE, USAGE, DataDir, Url, fail, plain_errors, print_table, say
 from mcc.cli.following import say_detached, withdraw
 from mcc.cli.inbox import Prompt
-from mcc.cli.order_request import OrderRequest, order_fields
+from mcc.cli.order_request import OrderRequest, left_to_session, order_fields
 from mcc.cli.placing import service_for, sigterm_as_ctrl_c, submit
 from mcc.cli.run import PLACEHOLDER, workspace_fields
 from mcc.cli.server import exit_on_client_errors, resolve_session_id
@@ -50,7 +50,7 @@ class ChatOptions:
         str | None, typer.Option(metavar="DIRECTORY|https://…", help="The current directory if left out.")
     ] = None
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
-    agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
+    agent: Annotated[str | None, typer.Option(help="Agent to ask; that of the session, or master, if left out.")] = None
     queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default"
 
     def order(self) -> dict[str, Any]:
@@ -78,14 +78,15 @@ def chat(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-        request = OrderRequest(PLACEHOLDER, {**order_fields(place, options), "session_id": None})
+        fields = {**order_fields(place, options), "session_id": None}
+        request = OrderRequest(PLACEHOLDER, fields, here=place.workspace is None)
         service = service_for(settings, url, request, request.checked())
         with service as (server, here_only), exit_on_client_errors(settings.data_dir):
             from mcc.client import MCC
 
             with MCC(server.url, token=server.token) as client:
                 session_id = resolve_session_id(client, session) if session is not None else None
-                conversation = TerminalChat(client, settings, dict(request.order), session_id)
+                conversation = TerminalChat(client, settings, request, session_id)
                 conversation.hold()
                 raise typer.Exit(conversation.leave(here_only=here_only))
 
@@ -94,11 +95,12 @@ class TerminalChat:
     """The turns of a session. One thread reads lines; each turn is followed by a thread of its own."""
 
     def __init__(
-        self, client: "MCC", settings: "ServiceSettings", fields: dict[str, Any], session_id: str | None
+        self, client: "MCC", settings: "ServiceSettings", request: OrderRequest, session_id: str | None
     ) -> None:
         self._client = client
         self._settings = settings
-        self._fields = fields
+        self._fields = dict(request.order)
+        self._here = request.here
         self._session_id = session_id
         self._last: str | None = None
         self._turn: tuple[str, ChatScreen] | None = None
@@ -163,6 +165,8 @@ class TerminalChat:
 
     def _begin(self, prompt: str) -> None:
         fields = {**self._fields, "session_id": self._session_id}
+        if self._here and self._session_id is not None:
+            fields = left_to_session(self._client, fields, self._session_id)
         request = OrderRequest(prompt, fields)
         order = submit(self._client, request, request.checked(), self._settings)
         self._session_id, self._last = order.session_id, order.id
@@ -207,7 +211,7 @@ class TerminalChat:
         state = "" if turn is None else turn[1].waits or "runs"
         model = self._fields.get("model") or "default model"
         session = "new session" if self._session_id is None else f"session {short_id(self._session_id)}"
-        parts = (self._fields["agent"], model, self._fields.get("mode") or "develop", session, state)
+        parts = (self._fields["agent"] or "master", model, self._fields.get("mode") or "develop", session, state)
         return exact_line(" · ".join(filter(None, parts)), 300)
 
     def _command(self, word: str, rest: str) -> None:
@@ -260,26 +264,23 @@ class TerminalChat:
     def _show_last_turn(self, session_id: str) -> None:
         from mcc.view.output import one_line, print_markdown
 
-        turns = self._client.sessions.get(session_id).orders
+        turns = self._client.sessions.get(session_id, limit=1).orders
         if not turns:
             say("This session has no turn yet.")
             return
-        self._last = turns[-1].id
-        say(f"turn {turns[-1].session_seq}: {one_line(turns[-1].prompt, 200)}")
-        print_markdown(turns[-1].answer or f"({turns[-1].status})")
+        (newest,) = turns
+        self._last = newest.id
+        say(f"turn {newest.session_seq}: {one_line(newest.prompt, 200)}")
+        print_markdown(newest.answer or f"({newest.status})")
 
     def _cost(self) -> None:
-        from mcc.contracts.usage import Usage
         from mcc.view import figures
 
         if self._session_id is None:
             say("Nothing was spent: this session has not begun.")
             return
-        spent = Usage()
-        turns = self._client.sessions.get(self._session_id).orders
-        for turn in turns:
-            spent = spent.plus(turn.usage)
-        say(f"{len(turns)} {'turn' if len(turns) == 1 else 'turns'}: {figures.spent(spent)}")
+        session = self._client.sessions.get(self._session_id, limit=1)
+        say(f"{session.turns} {'turn' if session.turns == 1 else 'turns'}: {figures.spent(session.usage)}")
 
     def _after(self, word: str, path: str) -> None:
         """Show or take back what the last turn changed."""

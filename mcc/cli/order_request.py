@@ -87,12 +87,14 @@ def _duration(text: str) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class OrderRequest:
-    """An order to place, with its idempotency key. `go_on`: as the next turn of the workspace's last session."""
+    """An order to place, with its idempotency key. `go_on`: as the next turn of the workspace's last session. `here`:
+    its workspace is the current directory because none was named."""
 
     prompt: str
     order: Mapping[str, Any]
     key: str | None = None
     go_on: bool = False
+    here: bool = False
     detach: bool = False
     quiet: bool = False
 
@@ -135,6 +137,8 @@ class OrderRequest:
             order["session_id"] = last_session(client, order["workspace"])
         elif (named := order.get("session_id")) is not None:
             order["session_id"] = resolve_session_id(client, named)
+        if self.here and order.get("session_id") is not None:
+            order = left_to_session(client, order, order["session_id"])
         return self.submit(client, order)
 
     def submit(self, client: "MCC", order: Mapping[str, Any]) -> "WorkOrder":
@@ -179,6 +183,12 @@ def allow_workspace(new: "NewOrder", settings: "ServiceSettings", url: str, refu
     except (OSError, NotPrivate) as problem:
         fail(f"{refusal} It cannot be added to them ({problem}). {what_to_do}", USAGE)
     return f"Orders may work in {workspace} too now, until `mcc down` (mcc up --workspace DIR says so from the start)."
+
+
+def left_to_session(client: "MCC", order: Mapping[str, Any], session_id: str) -> dict[str, Any]:
+    """The order without its workspace, where its session has one for its turns. Raises `ClientError`."""
+    has_one = client.sessions.get(session_id, limit=1).workspace is not None
+    return {**order, "workspace": None} if has_one else dict(order)
 
 
 def last_session(client: "MCC", workspace: str) -> str:

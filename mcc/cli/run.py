@@ -23,14 +23,15 @@ class TurnOptions:
     workspace: Annotated[
         str | None,
         typer.Option(
-            metavar="DIRECTORY|https://…", help="Directory or git address; the current directory if left out."
+            metavar="DIRECTORY|https://…",
+            help="Directory or git address; that of the session, or the current one, if left out.",
         ),
     ] = None
     write: Annotated[
         bool, typer.Option("--write", help="Be alone in writing in the workspace from the beginning on.")
     ] = False
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
-    agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
+    agent: Annotated[str | None, typer.Option(help="Agent to ask; that of the session, or master, if left out.")] = None
     session: Annotated[str | None, typer.Option(help="Session to go on with: its id, an end of it, or @last.")] = None
     go_on: Annotated[bool, typer.Option("--continue", help="Go on with the last session of this workspace.")] = False
     attach: Annotated[
@@ -107,8 +108,8 @@ def run(
         place_file(file, defaults, placing, placing.shown)
     assert prompt is not None
     text = _read_prompt() if prompt == "-" else prompt
-    files = checked_files(turn.attach or [])
-    request = RequestWithFiles(text, order, go_on=turn.go_on, files=files, **placing.request_arguments)
+    files, here = checked_files(turn.attach or []), turn.workspace is None
+    request = RequestWithFiles(text, order, go_on=turn.go_on, here=here, files=files, **placing.request_arguments)
     shown = placing.shown
     place_and_follow(request, placing, shown, conclude=lambda client, order: conclude(order, shown))
 

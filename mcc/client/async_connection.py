@@ -8,6 +8,8 @@ from mcc.client.calls import Call
 from mcc.client.errors import Unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
     import httpx
 
 T = TypeVar("T")
@@ -63,3 +65,16 @@ class Connection:
                 return calls.result_of(call, answer.status_code, answer.content, self._url)
             await asyncio.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
         raise AssertionError("the last try returns or raises")
+
+    async def pieces(self, path: str, query: "Mapping[str, str]") -> "AsyncGenerator[bytes]":
+        """The body of a GET as it arrives. Raises `ClientError`, also where it breaks off."""
+        import httpx
+
+        try:
+            async with self.http.stream("GET", calls.API + path, params=query) as answer:
+                if answer.status_code >= 400:
+                    raise calls.refused(answer.status_code, await answer.aread())
+                async for piece in answer.aiter_bytes():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise self.unanswered(error) from error

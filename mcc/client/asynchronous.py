@@ -10,6 +10,7 @@ from mcc.client import address, calls
 from mcc.client.async_artifacts import Files
 from mcc.client.async_connection import Connection
 from mcc.client.async_documents import Blueprints, Documents, Notes
+from mcc.client.async_sessions import Sessions
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
-    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.tool_tests import ToolsApproved, ToolTested
     from mcc.contracts.wire import OrderEvent
@@ -267,21 +268,6 @@ class Orders:
     async def controls(self, order_id: str) -> "Sequence[Control]":
         """The controls placed on the order, with their outcome."""
         return await self._connection.send(calls.controls(order_id))
-
-
-class Sessions:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def open(self, title: str = "") -> "Session":
-        return await self._connection.send(calls.open_session(title))
-
-    async def get(self, session_id: str) -> "SessionWithTurns":
-        return await self._connection.send(calls.get_session(session_id))
-
-    async def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
-        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
-        return await self._connection.send(calls.list_sessions(part=part, cursor=cursor, limit=limit))
 
 
 class Inbox:

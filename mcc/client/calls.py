@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from mcc.client.errors import Unreachable, refusal
+from mcc.client.errors import Refused, Unreachable, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
-    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.tool_tests import ToolsApproved, ToolTested
 
@@ -86,11 +86,16 @@ def stream_is_over(status: int, content: bytes) -> bool:
         return True
     if status in RETRYABLE or status >= 500:
         raise Unreachable(f"The control service answered with status {status}.")
+    raise refused(status, content)
+
+
+def refused(status: int, content: bytes) -> Refused:
+    """The error for an answer with this status of 400 or more."""
     try:
         body = json.loads(content)
     except ValueError:
         body = None
-    raise refusal(status, body)
+    return refusal(status, body)
 
 
 def query(**values: object) -> dict[str, str | int]:
@@ -285,26 +290,6 @@ def controls(order_id: str) -> "Call[tuple[Control, ...]]":
     from mcc.contracts.control import Control
 
     return Call("GET", f"{_order_path(order_id)}/controls", lambda body: Listing[Control].model_validate(body).items)
-
-
-def open_session(title: str) -> "Call[Session]":
-    from mcc.contracts.order import Session
-    from mcc.contracts.shape import finite_json
-
-    return Call("POST", "/sessions", Session.model_validate, body=finite_json({"title": title}), repeatable=False)
-
-
-def get_session(session_id: str) -> "Call[SessionWithTurns]":
-    from mcc.contracts.order import SessionWithTurns
-
-    return Call("GET", f"/sessions/{quote(session_id, safe='')}", SessionWithTurns.model_validate)
-
-
-def list_sessions(**filters: object) -> "Call[Listing[Session]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.order import Session
-
-    return Call("GET", "/sessions", Listing[Session].model_validate, query(**filters))
 
 
 def inbox_items(path: str, **filters: object) -> "Call[Listing[AnyItem]]":

@@ -11,6 +11,7 @@ from mcc.client.errors import ClientError, Unreachable
 from mcc.client.sync_artifacts import Files
 from mcc.client.sync_connection import Connection
 from mcc.client.sync_documents import Blueprints, Documents, Notes
+from mcc.client.sync_sessions import Sessions
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
-    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.tool_tests import ToolsApproved, ToolTested
     from mcc.contracts.wire import OrderEvent
@@ -266,21 +267,6 @@ class Orders:
     def controls(self, order_id: str) -> "Sequence[Control]":
         """The controls placed on the order, with their outcome."""
         return self._connection.send(calls.controls(order_id))
-
-
-class Sessions:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def open(self, title: str = "") -> "Session":
-        return self._connection.send(calls.open_session(title))
-
-    def get(self, session_id: str) -> "SessionWithTurns":
-        return self._connection.send(calls.get_session(session_id))
-
-    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
-        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
-        return self._connection.send(calls.list_sessions(part=part, cursor=cursor, limit=limit))
 
 
 class Inbox:

@@ -1,4 +1,4 @@
-"""The work order: `NewOrder` as callers submit it, `WorkOrder` as the service returns it; sessions, forks, outcomes."""
+"""The work order: `NewOrder` as callers submit it, `WorkOrder` as the service returns it; forks, outcomes."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -21,7 +21,7 @@ from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
 from mcc.contracts.limits import Limits
 from mcc.contracts.permission import Mode, OnAsk, Permission
-from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text, unchecked
+from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
@@ -266,7 +266,9 @@ class OrderOfBatch(NewOrder):
     @property
     def order(self) -> NewOrder:
         """The order without its key."""
-        return unchecked(NewOrder, **{name: value for name, value in self if name != "idempotency_key"})
+        fields = {name: value for name, value in self if name != "idempotency_key"}
+        # With what its caller gave: the defaults of a session take the place of the rest.
+        return NewOrder.model_construct(_fields_set=self.model_fields_set - {"idempotency_key"}, **fields)
 
 
 class NewOrders(Closed):
@@ -379,21 +381,3 @@ class OrderOutcome(Closed):
     accepted: bool | None = None
     usage: Usage = Usage()
     changes: Changes | None = None
-
-
-class Session(Closed):
-    """A conversation. Its orders are its turns, in the sequence in which they were accepted."""
-
-    id: Identifier
-    title: Text
-    created_at: Moment
-    turns: int
-    last_order_id: Identifier | None = None
-
-
-class NewSession(Closed):
-    title: Annotated[str, StringConstraints(max_length=200)] = ""
-
-
-class SessionWithTurns(Session):
-    orders: tuple[WorkOrder, ...] = ()

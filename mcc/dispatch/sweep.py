@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import structlog
 
@@ -101,7 +102,9 @@ class SweepLoop:
             self._steady_since = now
         self._last_beat = now
         steady = now - self._steady_since
-        return self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
+        swept = self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
+        failures = self._store.removal.advance()
+        return replace(swept, failures={**swept.failures, **failures}) if failures else swept
 
     def _run(self) -> None:
         troubled: Mapping[str, str] = {}
@@ -117,7 +120,7 @@ class SweepLoop:
                         "drones lost", lost=list(swept.lost), cut=list(swept.cut), requeued=list(swept.requeued)
                     )
                 if swept.failures != troubled:
-                    log.error("orders cannot be looked after", troubled=dict(swept.failures))
+                    log.error("orders or sessions cannot be looked after", troubled=dict(swept.failures))
                 troubled = swept.failures
             except StoreUnavailable as problem:
                 # Once per outage, not twice a second.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from mcc.configuration.database import DatabaseAccess
-from mcc.contracts.order import SessionWithTurns, WorkOrder
 from mcc.store.database.clock import Clock
 from mcc.store.database.engine import PATIENCE_SECONDS, Database
 from mcc.store.database.errors import StoreUnavailable
@@ -20,6 +19,7 @@ from mcc.store.upkeep.examine import Examiner, Mender
 from mcc.store.upkeep.load import LoadReader
 from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
+from mcc.store.upkeep.session_removal import SessionRemoval
 from mcc.store.work.agent_changes import AgentChanges
 from mcc.store.work.approvals import ApprovalStore
 from mcc.store.work.artifacts import ArtifactStore
@@ -99,9 +99,6 @@ class BoundedOffload(Offload):
             answer.cancel()
 
 
-TURNS = 200
-"""Turns of a session per query."""
-
 BEAT_SECONDS = 4.0
 """A heartbeat without an answer after this time is repeated on another connection."""
 
@@ -124,6 +121,7 @@ class Store:
     controls: Controls
     cancelling: Cancelling
     sessions: SessionStore
+    removal: SessionRemoval
     audit: Audit
     examiner: Examiner
     mender: Mender
@@ -143,17 +141,6 @@ class Store:
     def schema_problem(self) -> str | None:
         """None when the schema is that of this version, else a sentence that says what to do."""
         return problem_of(self.database)
-
-    def session_with_turns(self, session_id: str) -> SessionWithTurns:
-        """A session with all its turns, in the order in which they were placed. Raises `UnknownSession`."""
-        session, orders, cursor = self.sessions.get(session_id), list[WorkOrder](), None
-        while True:
-            page = self.orders.list(session_id=session_id, limit=TURNS, cursor=cursor)
-            orders.extend(page.items)
-            if (cursor := page.next_cursor) is None:
-                break
-        orders.sort(key=lambda order: order.session_seq)
-        return SessionWithTurns(**dict(session), orders=tuple(orders))
 
     def close(self) -> None:
         self.database.close()
@@ -193,6 +180,7 @@ def open_store(
         controls=Controls(database),
         cancelling=Cancelling(database),
         sessions=SessionStore(database),
+        removal=SessionRemoval(database),
         audit=Audit(database),
         examiner=Examiner(database),
         mender=Mender(database),

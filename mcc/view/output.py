@@ -1,9 +1,10 @@
 """Terminal output of both command lines: clean text for people, JSON for machines."""
 
+import codecs
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -189,6 +190,14 @@ def print_json(value: object, *, type: str = "", indented: bool = False) -> None
         made = json.dumps(json.loads(made), indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(clean_json(made) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_pieces(pieces: Iterable[bytes]) -> None:
+    """Print UTF-8 text that comes in pieces, `clean`, as it comes."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        print(clean(decoder.decode(piece)), end="")
+    print(clean(decoder.decode(b"", final=True)), end="", flush=True)
 
 
 def print_markdown(text: str) -> None:

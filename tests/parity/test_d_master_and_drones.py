@@ -11,8 +11,9 @@ from drone.agent.ports.model import Ask
 from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
 from mcc.contracts.drones import Registration, SandboxState
-from mcc.contracts.order import NewOrder, NewSession
+from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.sessions import NewSession
 from mcc.contracts.status import OrderStatus
 from mcc.testing import temporary_store
 from mcc.testing.store import FakeClock

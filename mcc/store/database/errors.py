@@ -13,6 +13,7 @@ StoreError
 └── StoreRefused          tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
+    ├── ContextIsFixed, SessionOfDocument, UnknownTurn
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
@@ -120,6 +121,18 @@ class DocumentBusy(StoreRefused):
 
 class NotAConversation(StoreRefused):
     """The session belongs to a document: its turns generate the document, and cannot be chats."""
+
+
+class ContextIsFixed(StoreRefused):
+    """The session has turns, which fixed what later ones are shown of earlier ones."""
+
+
+class SessionOfDocument(StoreRefused):
+    """The session is kept as long as its document is."""
+
+
+class UnknownTurn(StoreRefused):
+    """The session has no turn of this number."""
 
 
 class UnknownApproval(StoreRefused):

@@ -1,8 +1,8 @@
 """The tables of this version of the schema.
 
-Those of documents are defined in `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in
-`mcc.store.database.agent_tables`, those of files in
-`mcc.store.database.artifact_tables`; other modules import all of them from here.
+Those of sessions are defined in `mcc.store.database.session_tables`, those of documents in
+`mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in `mcc.store.database.agent_tables`,
+those of files in `mcc.store.database.artifact_tables`; other modules import all of them from here.
 """
 
 import sqlalchemy as sa
@@ -27,6 +27,8 @@ from mcc.store.database.document_tables import DOCUMENT_HISTORY as DOCUMENT_HIST
 from mcc.store.database.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
+from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
+from mcc.store.database.session_tables import SESSIONS as SESSIONS
 
 
 def _status_in(*statuses: OrderStatus) -> str:
@@ -35,17 +37,6 @@ def _status_in(*statuses: OrderStatus) -> str:
 
 
 _WAITING = f"status = '{OrderStatus.WAITING.value}'"
-
-
-class SessionRow(Row, table=True):
-    __tablename__ = "sessions"
-
-    id: str = Field(primary_key=True)
-    title_json: str
-    principal: str
-    created_at: int = Field(sa_type=sa.BigInteger)
-    turns: int
-    last_order_id: str | None = None
 
 
 class OrderRow(Row, table=True):
@@ -315,7 +306,6 @@ class AuditRow(Row, table=True):
 
 
 METADATA = Row.metadata
-SESSIONS = METADATA.tables["sessions"]
 ORDERS = METADATA.tables["orders"]
 LABELS = METADATA.tables["order_labels"]
 KEYS = METADATA.tables["idempotency_keys"]

@@ -19,11 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder:
-    """One of several orders that are placed together. `blueprint`: the parsed blueprint that `new` names."""
+    """One of several orders that are placed together. `blueprint`: the parsed blueprint that `new` names. `request`:
+    the order as its caller gave it; None: `new` is that."""
 
     new: NewOrder
     idempotency_key: str | None = None
     blueprint: Blueprint | None = None
+    request: NewOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class Retention:
         yield from self._forget()
         for some in self._orphans():
             wanted = {"digests": some, "before": self._day_ago()}
-            yield self._database.write(partial(_remove, wanted=wanted), repeatable=True)
+            yield self._database.write(partial(remove_texts, wanted=wanted), repeatable=True)
 
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
         """What `clear` would remove: journals (of at most `most` orders), documents, and texts that are unused already
@@ -296,7 +296,8 @@ def _kept_entries(connection: Connection, order_id: str) -> int:
     return 1
 
 
-def _remove(connection: Connection, wanted: Mapping[str, object]) -> Cleared:
+def remove_texts(connection: Connection, wanted: Mapping[str, object]) -> Cleared:
+    """Remove those of the texts `digests` that nothing uses and that were stored before `before`."""
     if connection.dialect.name == "postgresql":
         # A transaction that stores a text and its use holds a lock on this table until both are committed, so this
         # waits for it, and sees the use.

@@ -163,19 +163,23 @@ class OrderStore:
         idempotency_key: str | None = None,
         blueprint: Blueprint | None = None,
         on_ask: OnAsk = "deny",
+        request: NewOrder | None = None,
     ) -> Placed:
         """Insert the order and its first entry in one transaction, which locks the session, then its running order.
 
         `when_busy` is decided under these locks. A generate order that names a blueprint is placed with that
         `blueprint`, and its document is made in the same transaction; one for an existing document becomes a turn of
-        that document's session. `on_ask` applies if the order does not set it.
+        that document's session. `on_ask` applies if the order does not set it. `request`: the order as its caller gave
+        it, by which a repeated one is known; None: `new` is that.
 
         Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `UnknownDocument`, `NotAConversation`,
         `QueueFull`, `mcc.documents.change.DispatchRefused`.
         """
         database, at = self._database, self._database.clock.now()
         document = ordered_document(self._documents, new, principal, at, blueprint)
-        return self._placed(Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask))
+        return self._placed(
+            Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask, request)
+        )
 
     def place_all(self, request: Sequence[BatchOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
         """As `place`, for all of these orders in one transaction and in this sequence, or for none of them.
@@ -190,10 +194,9 @@ class OrderStore:
             except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
+            new, key = batch_order.new, batch_order.idempotency_key
             placings.append(
-                Placing(
-                    batch_order.new, principal, batch_order.idempotency_key, at, database.time, None, document, on_ask
-                )
+                Placing(new, principal, key, at, database.time, None, document, on_ask, batch_order.request)
             )
         if refused:
             raise SomeRefused(refused)

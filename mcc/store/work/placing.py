@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -28,7 +28,7 @@ from mcc.store.database.errors import (
     StoreRefused,
     UnknownSession,
 )
-from mcc.store.database.tables import KEYS, ORDERS, SESSIONS, STATE, among
+from mcc.store.database.tables import ORDERS, SESSIONS, STATE
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.rows.artifact_rows import held_for
 from mcc.store.rows.audit import add_note
@@ -36,9 +36,9 @@ from mcc.store.rows.control_rows import add_control, controls_of, why_not_taken
 from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
 from mcc.store.rows.new_rows import NewRows
 from mcc.store.rows.order_rows import OrderState, lock, text_json
+from mcc.store.rows.session_rows import IS_THERE, source_of_fork
 from mcc.store.rows.texts import text_digest
 from mcc.store.rows.transitions import (
-    IDEMPOTENCY_HOURS,
     busy_sentence,
     cancelled_by,
     cancels_order,
@@ -47,12 +47,13 @@ from mcc.store.rows.transitions import (
     title_of,
     waits_until,
 )
-from mcc.store.rows.views import fresh_order, has_status
+from mcc.store.rows.views import fresh_order, has_status, unknown_order
 from mcc.store.work.claims import resume
 from mcc.store.work.document_orders import OrderedDocument, check_chat
 from mcc.store.work.endings import end_by_store, may_end
+from mcc.store.work.known_keys import KnownKeys, known_keys
 
-_SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted")).with_for_update()
+_SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE).with_for_update()
 _NEXT_TURN = (
     sa.update(SESSIONS)
     .where(SESSIONS.c.id == sa.bindparam("wanted"))
@@ -70,15 +71,6 @@ _UNFINISHED = (
     .limit(2)
 )
 """The first unfinished order of a session, and the second one if there is one."""
-_KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
-FORGOTTEN_PER_KEY = 10
-"""Old keys removed per new one. The number is bounded because a hundred thousand keys may expire at one moment."""
-
-_IS_OLD = KEYS.c.created_at < sa.bindparam("before")
-_OLD_KEYS = sa.select(KEYS).where(_IS_OLD).order_by(KEYS.c.created_at).limit(sa.bindparam("most"))
-_FORGET_KEY = sa.delete(KEYS).where(
-    KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_digest == sa.bindparam("old"), _IS_OLD
-)
 _LEAVE_OUT = (
     sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
 )
@@ -123,15 +115,19 @@ class Placing:
     """The document that a generate order works on."""
     on_ask: OnAsk = "deny"
     """Applies if the order does not set it."""
+    request: NewOrder | None = None
+    """The order as its caller gave it; None: `new` is that."""
     key_digest: str = field(init=False, default="")
     body_digest: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         if self.key is not None:
             object.__setattr__(self, "key_digest", text_digest(self.key))
-            object.__setattr__(self, "body_digest", digest(self.derived.request if self.derived else self.new))
+            # Of what was sent: a session's defaults may have changed before the same request is sent again.
+            request = self.derived.request if self.derived else self.request or self.new
+            object.__setattr__(self, "body_digest", digest(request))
 
-    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> AcceptedOrder:
+    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: KnownKeys) -> AcceptedOrder:
         """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
         # Before anything is checked: a repeated request gets its first answer, even where it would be refused by now.
         if self.key_digest in known:
@@ -154,7 +150,9 @@ class Placing:
     def _begin_session(self, connection: Connection, rows: NewRows) -> AcceptedOrder:
         session = self._session(fresh_id())
         accepted = self._insert(connection, rows, session["id"], 1, [])
-        rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
+        fork = self.derived.origin.order_id if self.derived and self.derived.origin.kind == "fork" else None
+        source = source_of_fork(connection, fork)
+        rows.sessions.append({**session, **source, "turns": 1, "last_order_id": accepted.order_id})
         order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
         return replace(accepted, order=order)
 
@@ -323,14 +321,17 @@ class Placing:
         return AcceptedOrder(order_id, created=True, entries=entries)
 
     def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
-        """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`.
+        """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`, and `UnknownOrder` when
+        it was removed with its session.
 
         A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
         pruning keeps those.
         """
         # A shared lock: several forks of one order may begin at once, and only pruning has to wait.
-        pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
-        if forked and pruned_at is not None:
+        row = connection.execute(_SOURCE, {"wanted": source}).first()
+        if row is None:
+            raise unknown_order(source)
+        if forked and row.pruned_at is not None:
             raise ForkOfPruned(source)
 
     def _state(
@@ -358,13 +359,11 @@ class Placing:
         }
 
 
-KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
-"""Rows of known idempotency keys, by key digest."""
-
-
 def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[AcceptedOrder]:
     """Place all in sequence, or none: `SomeRefused` names the problem of each refused one, by its index."""
-    rows, known = NewRows(), _known_keys(connection, placings)
+    keys = [placing.key_digest for placing in placings if placing.key is not None]
+    known = known_keys(connection, placings[0].principal, keys, placings[0].at) if keys else {}
+    rows = NewRows()
     accepted: list[AcceptedOrder] = []
     refused: dict[int, Exception] = {}
     for index, placing in enumerate(placings):
@@ -377,21 +376,6 @@ def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[P
         raise SomeRefused(refused)
     rows.insert(connection)
     return accepted
-
-
-def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKeys:
-    wanted = [placing.key_digest for placing in placings if placing.key is not None]
-    if not wanted:
-        return {}
-    oldest = micros(placings[0].at - timedelta(hours=IDEMPOTENCY_HOURS))
-    rows = connection.execute(_KNOWN_KEYS, {"of": placings[0].principal, "wanted": wanted}).mappings().all()
-    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
-    over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
-    if over:
-        # Sorted, so that two transactions that forget the same keys do not deadlock.
-        forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
-        connection.execute(_FORGET_KEY, forgotten)
-    return {row["key_digest"]: dict(row) for row in rows if row["created_at"] >= oldest}
 
 
 def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:

@@ -9,19 +9,32 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.ids import fresh_id, is_identifier
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import ControlApplied
-from mcc.contracts.order import EarlierTurn, NewSession, OrderOrigin, Session, WorkOrder
+from mcc.contracts.order import EarlierTurn, OrderOrigin, WorkOrder
+from mcc.contracts.sessions import (
+    NewSession,
+    NewSessionFork,
+    PrunedTurn,
+    Session,
+    SessionChange,
+    SessionDefaults,
+    SessionWithTurns,
+    TurnUsage,
+)
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import BadCursor, UnknownSession
 from mcc.store.database.tables import JOURNAL, ORDERS, SESSIONS, STATE, among
-from mcc.store.rows.order_rows import kept_blobs, text_json, text_of
+from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.packs import packs_of
+from mcc.store.rows.session_rows import IS_THERE, defaults_of, session_row, shown_sessions, usage_by_turn
 from mcc.store.rows.texts import digests, parsed, whole
 from mcc.store.rows.values import Page
-from mcc.store.rows.views import has_status
+from mcc.store.rows.views import ORDER, has_status
+from mcc.store.rows.waiting import work_orders
+from mcc.store.work.session_changes import change_session, fork_session, mark_read, new_row, open_session
+from mcc.store.work.session_search import SessionFilter, search_sessions
 
 MOST_TURNS = 200
 """The most earlier turns in a context, however short they are."""
@@ -44,6 +57,9 @@ AT_ONCE = 20
 _PLACES = sa.select(ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_json)
 _WANTED = _PLACES.where(ORDERS.c.id == sa.bindparam("wanted"))
 _FIRST = _PLACES.where(ORDERS.c.session_id == sa.bindparam("of")).order_by(ORDERS.c.session_seq).limit(1)
+_FORKED = sa.select(SESSIONS.c.forked_session_id, SESSIONS.c.forked_turn).where(
+    SESSIONS.c.id == sa.bindparam("of"), SESSIONS.c.forked_session_id.is_not(None)
+)
 _TURNS = (
     sa.select(
         ORDERS.c.id,
@@ -81,11 +97,20 @@ class History:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def place(self, order_id: str) -> TurnPlace:
-        return _place(self._connection.execute(_WANTED, {"wanted": order_id}).mappings().one())
+    def place(self, order_id: str) -> TurnPlace | None:
+        """None when the order is gone with its session."""
+        row = self._connection.execute(_WANTED, {"wanted": order_id}).mappings().first()
+        return None if row is None else _place(row)
 
-    def first(self, session_id: str) -> TurnPlace:
-        return _place(self._connection.execute(_FIRST, {"of": session_id}).mappings().one())
+    def source(self, session_id: str) -> TurnPlace | None:
+        """The place before which the turns are that a session began with; None when it is no fork."""
+        # Of the session's first order: a fork of an order opens a session, and is its first turn.
+        first = self._connection.execute(_FIRST, {"of": session_id}).mappings().first()
+        origin = None if first is None else _place(first).origin
+        if origin is not None and origin.kind == "fork":
+            return self.place(origin.order_id)
+        forked = self._connection.execute(_FORKED, {"of": session_id}).first()
+        return None if forked is None else TurnPlace(forked.forked_session_id, forked.forked_turn + 1, None)
 
     def before(self, place: TurnPlace) -> Iterator[EarlierTurn]:
         """Earlier turns of the same session, newest first, that have ended and were not rolled back."""
@@ -130,10 +155,6 @@ def _turn(row: sa.RowMapping, steers: Sequence[str]) -> EarlierTurn:
     )
 
 
-_ADD = sa.insert(SESSIONS)
-_ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))
-
-
 def context(order: WorkOrder, history: History, characters: int) -> Sequence[EarlierTurn]:
     """See `SessionStore.context`."""
     place = TurnPlace(order.session_id, order.session_seq, order.origin)
@@ -172,18 +193,18 @@ def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
     repeated = frozenset(_retried(place, history))
     while True:
         yield from (turn for turn in history.before(place) if turn.order_id not in repeated)
-        # Of the session's first order: a fork opens a session, and only its first turn knows what it was forked from.
-        origin = history.first(place.session_id).origin
-        if origin is None or origin.kind != "fork":
+        source = history.source(place.session_id)
+        if source is None:
             return
-        place = history.place(origin.order_id)
+        place = source
 
 
 def _retried(place: TurnPlace, history: History) -> Iterator[str]:
     """The ids of the orders that this one retries, directly or through other retries."""
-    while place.origin is not None and place.origin.kind == "retry":
-        yield place.origin.order_id
-        place = history.place(place.origin.order_id)
+    repeats: TurnPlace | None = place
+    while repeats is not None and repeats.origin is not None and repeats.origin.kind == "retry":
+        yield repeats.origin.order_id
+        repeats = history.place(repeats.origin.order_id)
 
 
 def _shortened(turn: EarlierTurn, characters: int) -> EarlierTurn:
@@ -201,47 +222,114 @@ def _ends_of(text: str, characters: int) -> str:
 
 
 class SessionStore:
+    """Sessions as principals see them; those that were deleted are unknown."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def open(self, new: NewSession, *, principal: str) -> Session:
         """Create a session without turns."""
-        session_id = fresh_id()
-        row = {
-            "id": session_id,
-            "title_json": text_json(new.title),
-            "principal": principal,
-            "created_at": micros(self._database.clock.now()),
-            "turns": 0,
-        }
-        self._database.write(lambda connection: connection.execute(_ADD, row))
-        return self.get(session_id)
+        row = new_row(new, principal, micros(self._database.clock.now()))
+        session_id = self._database.write(lambda connection: open_session(connection, row))
+        return self.get(session_id, principal=principal)
 
-    def get(self, session_id: str) -> Session:
-        """Raises `UnknownSession`."""
-        row = None
-        if is_identifier(session_id):
-            row = self._database.read(lambda one: one.execute(_ONE, {"wanted": session_id}).mappings().first())
-        if row is None:
-            raise UnknownSession(f"there is no session {session_id!r}")
-        return _session(row)
+    def get(self, session_id: str, *, principal: str = "") -> Session:
+        """The session as `principal` sees it; "" has read nothing. Raises `UnknownSession`."""
 
-    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> Page[Session]:
-        """Newest first; `part`: those whose id begins or ends so. Raises `BadCursor`."""
-        if cursor is not None and not is_identifier(cursor):
-            raise BadCursor("this cursor is not one that a page of sessions gave; begin without one")
-        statement = sa.select(SESSIONS).order_by(SESSIONS.c.id.desc()).limit(limit + 1)
-        if cursor is not None:
-            statement = statement.where(SESSIONS.c.id < cursor)
-        if part is not None:
-            at_an_end = (SESSIONS.c.id.startswith(part, autoescape=True), SESSIONS.c.id.endswith(part, autoescape=True))
-            statement = statement.where(sa.or_(*at_an_end))
+        def session(connection: Connection) -> Session:
+            return shown_sessions(connection, [session_row(connection, session_id)], principal)[0]
+
+        return self._database.read(session)
+
+    def list(self, wanted: SessionFilter | None = None, *, principal: str = "", limit: int = 50) -> Page[Session]:
+        """Newest first; `wanted` None: all of them.
+
+        With `text`, at most `SEARCHED` sessions are looked through: a page with fewer than `limit` of them, or none,
+        then has a cursor. Raises `BadCursor`.
+        """
 
         def page(connection: Connection) -> Page[Session]:
-            found = [_session(row) for row in connection.execute(statement).mappings()]
-            return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+            rows, following = search_sessions(connection, wanted or SessionFilter(), limit)
+            return Page(shown_sessions(connection, rows, principal), following)
 
         return self._database.read(page)
+
+    def turns(
+        self, session_id: str, *, before: int | None = None, limit: int = 50, principal: str = ""
+    ) -> SessionWithTurns:
+        """A session with its newest `limit` turns before turn `before`, newest first. Raises `UnknownSession`."""
+
+        def page(connection: Connection) -> SessionWithTurns:
+            row = session_row(connection, session_id)
+            newest = _NEWEST_TURNS if before is None else _NEWEST_TURNS.where(ORDERS.c.session_seq < before)
+            rows = connection.execute(newest.limit(limit + 1), {"of": session_id}).mappings().all()
+            following = rows[limit - 1]["session_seq"] if len(rows) > limit else None
+            orders = work_orders(connection, rows[:limit], self._database.time)
+            (session,) = shown_sessions(connection, [row], principal)
+            return SessionWithTurns(**dict(session), orders=tuple(orders), next_before=following)
+
+        return self._database.read(page)
+
+    def exported(self, session_id: str, *, after: int, limit: int) -> Sequence[tuple[int, WorkOrder | PrunedTurn]]:
+        """The next `limit` turns after turn `after`, oldest first, each with its number; of one whose journal was
+        pruned, prompt and answer.
+
+        Raises `UnknownSession`.
+        """
+
+        def page(connection: Connection) -> Sequence[tuple[int, WorkOrder | PrunedTurn]]:
+            session_row(connection, session_id)
+            rows = connection.execute(_TURNS_AFTER.limit(limit), {"of": session_id, "after": after}).mappings().all()
+            marked = connection.execute(_PRUNED, {"ids": [row["id"] for row in rows]})
+            pruned = {row.id: row.pruned_at for row in marked}
+            return [
+                (order.session_seq, _pruned(order, pruned[order.id]) if order.id in pruned else order)
+                for order in work_orders(connection, rows, self._database.time)
+            ]
+
+        return self._database.read(page)
+
+    def usage(self, session_id: str) -> Sequence[TurnUsage]:
+        """What each turn has used, in their sequence. Raises `UnknownSession`."""
+
+        def by_turn(connection: Connection) -> Sequence[TurnUsage]:
+            session_row(connection, session_id)
+            return usage_by_turn(connection, session_id)
+
+        return self._database.read(by_turn)
+
+    def change(self, session_id: str, change: SessionChange, *, principal: str) -> Session:
+        """Change the fields that are given. Raises `UnknownSession`, `ContextIsFixed`."""
+        at = micros(self._database.clock.now())
+        self._database.write(lambda one: change_session(one, session_id, change, at), repeatable=True)
+        return self.get(session_id, principal=principal)
+
+    def fork(self, session_id: str, asked: NewSessionFork, *, principal: str) -> Session:
+        """A new session without turns of its own, whose next turn is shown the first `asked.turn` turns of this one.
+        It has the same defaults and context.
+
+        Raises `UnknownSession`, `UnknownTurn`, `OrderIsUnfinished`, `NotAConversation`.
+        """
+        at = micros(self._database.clock.now())
+        made = self._database.write(
+            lambda connection: open_session(connection, fork_session(connection, session_id, asked, principal, at))
+        )
+        return self.get(made, principal=principal)
+
+    def read(self, session_id: str, turn: int, *, principal: str) -> None:
+        """Mark the turns up to this one as read by `principal`; what was marked before stays so.
+
+        Raises `UnknownSession`, `UnknownTurn`.
+        """
+        self._database.write(lambda one: mark_read(one, session_id, turn, principal), repeatable=True)
+
+    def defaults(self, session_ids: Iterable[str]) -> Mapping[str, SessionDefaults]:
+        """The defaults of those of these sessions that are there and have some, by id."""
+        ids = [session_id for session_id in session_ids if is_identifier(session_id)]
+        if not ids:
+            return {}
+        rows = self._database.read(lambda one: one.execute(_WITH_DEFAULTS, {"ids": ids}).mappings().all())
+        return {row["id"]: defaults_of(row) for row in rows}
 
     def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
         """The context of a turn: the ended turns of its session before it, oldest first.
@@ -252,11 +340,15 @@ class SessionStore:
         return self._database.read(lambda connection: context(order, History(connection), characters))
 
 
-def _session(row: sa.RowMapping) -> Session:
-    return Session(
-        id=row["id"],
-        title=text_of(row["title_json"]) or "",
-        created_at=moment(row["created_at"]),
-        turns=row["turns"],
-        last_order_id=row["last_order_id"],
-    )
+def _pruned(order: WorkOrder, at: int) -> PrunedTurn:
+    return PrunedTurn(order_id=order.id, pruned_at=moment(at), prompt=order.prompt, answer=order.answer)
+
+
+_NEWEST_TURNS = ORDER.where(ORDERS.c.session_id == sa.bindparam("of")).order_by(ORDERS.c.session_seq.desc())
+_TURNS_AFTER = ORDER.where(
+    ORDERS.c.session_id == sa.bindparam("of"), ORDERS.c.session_seq > sa.bindparam("after")
+).order_by(ORDERS.c.session_seq)
+_PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(among(ORDERS.c.id, "ids"), ORDERS.c.pruned_at.is_not(None))
+_WITH_DEFAULTS = sa.select(SESSIONS.c.id, SESSIONS.c.defaults_json).where(
+    among(SESSIONS.c.id, "ids"), IS_THERE, SESSIONS.c.defaults_json.is_not(None)
+)

@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.order import NewOrder, NewSession, OrderOutcome
+from mcc.contracts.order import NewOrder, OrderOutcome
+from mcc.contracts.sessions import NewSession
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownOrder, UnknownSession
 from mcc.store.rows.values import Placed
+from mcc.store.work.session_search import SessionFilter
 from tests.conformance.store.scene import Scene, at_once, ended, replied, started
 
 NOWHERE = "01890000-0000-7000-8000-000000000000"
@@ -215,13 +217,13 @@ def test_a_cursor_that_no_page_gave_is_refused(scene: Scene, cursor: str) -> Non
     with pytest.raises(BadCursor):
         scene.store.orders.list(cursor=cursor)
     with pytest.raises(BadCursor):
-        scene.store.sessions.list(cursor=cursor)
+        scene.store.sessions.list(SessionFilter(cursor=cursor))
 
 
 def test_sessions_are_listed_newest_first(scene: Scene) -> None:
     opened = [scene.store.sessions.open(NewSession(title=f"t{n}\x00"), principal="someone") for n in range(3)]
     page = scene.store.sessions.list(limit=2)
-    rest = scene.store.sessions.list(cursor=page.next_cursor)
+    rest = scene.store.sessions.list(SessionFilter(cursor=page.next_cursor))
     assert [*page.items, *rest.items] == list(reversed(opened))
     with pytest.raises(UnknownSession):
         scene.store.sessions.get(NOWHERE)

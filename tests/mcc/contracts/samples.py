@@ -56,11 +56,9 @@ from mcc.contracts.order import (
     ModelSettings,
     NewFork,
     NewOrder,
-    NewSession,
     OrderKind,
     OrderOrigin,
     Rule,
-    Session,
     Verification,
     WhenBusy,
     WorkOrder,
@@ -88,6 +86,7 @@ from mcc.contracts.record import (
     ToolStep,
     VerifyStep,
 )
+from mcc.contracts.sessions import NewSession, Session
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor

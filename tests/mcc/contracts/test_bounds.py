@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from mcc.contracts.control import NewControl
 from mcc.contracts.limits import MAX_DEPTH, Limits
-from mcc.contracts.order import PROMPT_CHARACTERS, NewFork, NewOrder, NewSession, WhenBusy
+from mcc.contracts.order import PROMPT_CHARACTERS, NewFork, NewOrder, WhenBusy
+from mcc.contracts.sessions import NewSession
 from mcc.contracts.usage import Usage
 
 PROMISED = {

@@ -1,0 +1,78 @@
+"""Exports of sessions, written turn by turn: Markdown for people, JSON lines for programs."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Literal
+
+from mcc.api.service import Service
+from mcc.contracts.invisible import escape_invisible, escape_invisible_json
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.sessions import PrunedTurn, Session
+from mcc.contracts.shape import to_json
+
+ExportFormat = Literal["md", "jsonl"]
+MEDIA_TYPES: dict[ExportFormat, str] = {"md": "text/markdown; charset=utf-8", "jsonl": "application/x-ndjson"}
+
+TURNS_AT_ONCE = 20
+
+
+async def exported(service: Service, session: Session, form: ExportFormat) -> AsyncIterator[bytes]:
+    """The session in pieces. Raises `UnknownSession` when it is deleted meanwhile, and other `StoreError`s."""
+    yield _markdown_head(session) if form == "md" else b'{"session":%b}\n' % escape_invisible_json(to_json(session))
+    turn = 0
+    while page := await service.offload(service.store.sessions.exported, session.id, after=turn, limit=TURNS_AT_ONCE):
+        for turn, found in page:
+            if form == "md":
+                yield _markdown(turn, found)
+            elif isinstance(found, PrunedTurn):
+                yield escape_invisible_json(to_json(found)) + b"\n"
+            else:
+                async for piece in _line(service, found):
+                    yield piece
+
+
+async def _line(service: Service, order: WorkOrder) -> AsyncIterator[bytes]:
+    yield b'{"order":%b,"record":' % escape_invisible_json(to_json(order))
+    record = await service.records.of(order.id)
+    if record is None or isinstance(record, bytes):
+        yield escape_invisible_json(record or b"null")
+    else:
+        async for piece in record:
+            yield escape_invisible_json(piece)
+    yield b"}\n"
+
+
+def _markdown_head(session: Session) -> bytes:
+    title = " ".join(session.title.split()) or "Session without a title"
+    head = (
+        f"# {_plain(title)}\n\nSession {session.id}, {session.created_at:%Y-%m-%d %H:%M} UTC, {session.turns} turns\n"
+    )
+    return escape_invisible(head).encode("utf-8", "backslashreplace")
+
+
+def _markdown(turn: int, found: WorkOrder | PrunedTurn) -> bytes:
+    return escape_invisible("\n".join(_lines(turn, found)) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _lines(turn: int, found: WorkOrder | PrunedTurn) -> Iterator[str]:
+    yield f"\n## Turn {turn}\n"
+    if isinstance(found, PrunedTurn):
+        when = f"{found.pruned_at:%Y-%m-%d}"
+        yield f"Order {found.order_id}. Its journal was pruned on {when}: prompt and answer are left.\n"
+    else:
+        used = f"{found.usage.model_calls} model calls, {found.usage.tool_calls} tool calls"
+        rolled_back = ", rolled back" if found.left_out else ""
+        yield f"Order {found.id}, {found.created_at:%Y-%m-%d %H:%M} UTC, {found.status}{rolled_back}; {used}.\n"
+    yield "**Prompt**\n"
+    yield _quoted(found.prompt)
+    yield "\n**Answer**\n"
+    yield _quoted(found.answer) if found.answer else "None."
+
+
+def _quoted(text: str) -> str:
+    """The text as a quotation, so that no heading in it looks like one of the export."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown finds no markup."""
+    return "".join(f"\\{one}" if one in r"\`*_{}[]<>()#+-.!|~" else one for one in text)

@@ -1,0 +1,48 @@
+"""Tables of sessions: the conversations themselves, and how far each principal has read them."""
+
+import sqlalchemy as sa
+from sqlmodel import Field
+
+from mcc.store.database.columns import Row, partial_index
+
+
+class SessionRow(Row, table=True):
+    """A session. Since `deleted_at` it is gone for everybody, and its rows are removed in small transactions.
+
+    `defaults_json`: what its turns get where their orders give nothing. `forked_session_id`, `forked_turn`,
+    `forked_order_id`: the turn of another session that it begins after or within.
+    """
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        partial_index("deleted_sessions", "deleted_at", "id", where="deleted_at IS NOT NULL"),
+        partial_index("forks_of_session", "forked_session_id", where="forked_session_id IS NOT NULL"),
+    )
+
+    id: str = Field(primary_key=True)
+    title_json: str
+    principal: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+    turns: int
+    last_order_id: str | None = None
+    archived_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    deleted_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    defaults_json: str | None = None
+    context: str | None = None
+    forked_session_id: str | None = None
+    forked_turn: int | None = None
+    forked_order_id: str | None = None
+
+
+class SessionReadRow(Row, table=True):
+    """The last turn of a session that a principal marked as read."""
+
+    __tablename__ = "session_reads"
+
+    session_id: str = Field(primary_key=True, foreign_key="sessions.id")
+    principal: str = Field(primary_key=True)
+    turn: int
+
+
+SESSIONS = Row.metadata.tables["sessions"]
+SESSION_READS = Row.metadata.tables["session_reads"]
