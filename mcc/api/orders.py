@@ -302,11 +302,11 @@ def with_defaults(store: Store, *orders: NewOrder) -> Sequence[NewOrder]:
     """The orders, with the defaults of their sessions in place of what chat turns leave out."""
     named = {new.session_id for new in orders if new.session_id is not None and new.kind is OrderKind.CHAT}
     known = store.sessions.defaults(named)
-    return [_filled(new, known.get(new.session_id or "")) for new in orders]
-
-
-def _filled(new: NewOrder, defaults: SessionDefaults | None) -> NewOrder:
-    return new if defaults is None or new.kind is not OrderKind.CHAT else defaults.apply(new)
+    filled: list[NewOrder] = []
+    for new in orders:
+        defaults = known.get(new.session_id or "") if new.kind is OrderKind.CHAT else None
+        filled.append(new if defaults is None else defaults.apply(new))
+    return filled
 
 
 def as_asked(new: NewOrder, filled: NewOrder, accepted: NewOrder) -> NewOrder | None:

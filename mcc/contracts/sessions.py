@@ -1,6 +1,6 @@
 """Sessions: conversations whose turns are orders, what their turns get by default, and what is asked of them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainSerializer, StringConstraints
 
@@ -13,12 +13,7 @@ from mcc.contracts.usage import Usage
 Title = Annotated[str, StringConstraints(max_length=200)]
 TurnNumber = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
 
-
-def _set_ones(limits: Limits | None) -> dict[str, Any] | None:
-    return None if limits is None else limits.model_dump(exclude_unset=True)
-
-
-SomeLimits = Annotated[Limits | None, PlainSerializer(_set_ones)]
+SomeLimits = Annotated[Limits | None, PlainSerializer(lambda limits: limits and limits.model_dump(exclude_unset=True))]
 """Limits of which only those that were set are written."""
 
 

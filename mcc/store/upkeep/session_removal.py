@@ -37,7 +37,7 @@ from mcc.store.database.tables import (
 )
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import controls_of
-from mcc.store.rows.order_rows import lock
+from mcc.store.rows.order_rows import lock, text_json
 from mcc.store.rows.session_rows import check_conversation, is_at_work, session_row
 from mcc.store.rows.transitions import cancels_order
 from mcc.store.rows.views import has_status
@@ -69,7 +69,12 @@ _OF_SESSION = tuple(
     if "session_id" in table.c and "order_id" not in table.c and table is not ORDERS
 )
 _DUE = sa.select(SESSIONS.c.id).where(SESSIONS.c.deleted_at.is_not(None), SESSIONS.c.id > sa.bindparam("after"))
-_DELETE = sa.update(SESSIONS).where(SESSIONS.c.id == sa.bindparam("of_id")).values(deleted_at=sa.bindparam("at"))
+_DELETE = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.id == sa.bindparam("of_id"))
+    .values(deleted_at=sa.bindparam("at"), title_json=text_json(""), defaults_json=None)
+)
+"""With its title, as the row itself may stay for a while."""
 _CHILD = SESSIONS.alias("child")
 _BEGUN = sa.select(ORDERS.c.id).where(ORDERS.c.session_id == _CHILD.c.id, ORDERS.c.finished_at.is_not(None))
 _NEEDED = sa.select(_CHILD.c.id).where(
@@ -170,7 +175,7 @@ class SessionRemoval:
                 failures[session_id] = f"{type(problem).__name__}: {problem}"
         return failures
 
-    def _steps(self, session_id: str) -> Iterator[None]:
+    def _steps(self, session_id: str) -> Iterator[object]:
         """Remove what is left of a session; yields after each transaction. Ends early where something has to end
         first: an order, or the first turn of a fork."""
         database, at = self._database, self._database.clock.now()
@@ -182,19 +187,15 @@ class SessionRemoval:
         # All journals first: then nobody reads a part of one, and no fork begins with one.
         while ids := database.read(lambda one: one.execute(_UNMARKED, this).scalars().all()):
             marked = {"at": micros(at), "ids": ids}
-            yield database.write(partial(_execute, statement=_MARK, values=marked), repeatable=True)
+            yield database.write(partial(Connection.execute, statement=_MARK, parameters=marked), repeatable=True)
         for order_id in database.read(lambda one: one.execute(_SOME_ORDERS, this).scalars().all()):
             while database.write(partial(_remove_entries, order_id=order_id), repeatable=True):
-                yield
+                yield None
             yield database.write(partial(_remove_order, order_id=order_id, session_id=session_id), repeatable=True)
         old = micros(at - timedelta(hours=KEPT_HOURS))
         while database.write(partial(_remove_old_texts, session_id=session_id, before=old), repeatable=True):
-            yield
+            yield None
         yield database.write(partial(_remove_session, session_id=session_id), repeatable=True)
-
-
-def _execute(connection: Connection, statement: sa.Executable, values: Mapping[str, object]) -> None:
-    connection.execute(statement, values)
 
 
 def _cancel(connection: Connection, order_id: str, at: datetime) -> None:

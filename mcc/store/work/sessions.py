@@ -282,10 +282,14 @@ class SessionStore:
             rows = connection.execute(_TURNS_AFTER.limit(limit), {"of": session_id, "after": after}).mappings().all()
             marked = connection.execute(_PRUNED, {"ids": [row["id"] for row in rows]})
             pruned = {row.id: row.pruned_at for row in marked}
-            return [
-                (order.session_seq, _pruned(order, pruned[order.id]) if order.id in pruned else order)
-                for order in work_orders(connection, rows, self._database.time)
-            ]
+            turns: list[tuple[int, WorkOrder | PrunedTurn]] = []
+            for order in work_orders(connection, rows, self._database.time):
+                at = pruned.get(order.id)
+                pruned_turn = at and PrunedTurn(
+                    order_id=order.id, pruned_at=moment(at), prompt=order.prompt, answer=order.answer
+                )
+                turns.append((order.session_seq, pruned_turn or order))
+            return turns
 
         return self._database.read(page)
 
@@ -338,10 +342,6 @@ class SessionStore:
         `MOST_TURNS` at most, with at most `characters` characters together.
         """
         return self._database.read(lambda connection: context(order, History(connection), characters))
-
-
-def _pruned(order: WorkOrder, at: int) -> PrunedTurn:
-    return PrunedTurn(order_id=order.id, pruned_at=moment(at), prompt=order.prompt, answer=order.answer)
 
 
 _NEWEST_TURNS = ORDER.where(ORDERS.c.session_id == sa.bindparam("of")).order_by(ORDERS.c.session_seq.desc())

@@ -49,7 +49,7 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Store
         ]
         mcc.orders.cancel(order.id, reason="enough")
         other = mcc.orders.submit("second", session_id=order.session_id)
-        assert [one.id for one in mcc.sessions.get(order.session_id).orders] == [order.id, other.id]
+        assert [one.id for one in mcc.sessions.get(order.session_id).orders] == [other.id, order.id]
         assert [one.id for one in mcc.orders.list(limit=1).items] == [other.id]
         assert mcc.orders.get(other.id).blocked_by == order.id
         assert [entry.seq for entry in mcc.orders.journal(order.id, after=1)] == [2, 3]
@@ -101,7 +101,7 @@ def test_an_order_is_retried_forked_and_rolled_back(served: Served, store: Store
         with pytest.raises(Invalid, match="there is no entry 99"):
             mcc.orders.fork(order.id, after=99)
         assert mcc.orders.roll_back(order.id).left_out
-        assert [one.left_out for one in mcc.sessions.get(order.session_id).orders] == [True, False, False]
+        assert [one.left_out for one in mcc.sessions.get(order.session_id).orders] == [False, False, True]
 
 
 async def test_retry_fork_and_rollback_can_be_awaited(served: Served, store: Store) -> None:

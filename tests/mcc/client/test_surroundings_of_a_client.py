@@ -115,12 +115,12 @@ def test_a_token_for_another_host_passes_the_proxy_inside_tls_only_and_the_error
     async def awaited() -> None:
         connection = AsyncConnection(at, 5.0, None)
         try:
-            await connection.send(calls.open_session("x"))
+            await connection.send(calls.list_drones(False))
         finally:
             await connection.http.aclose()
 
     with pytest.raises(Unreachable) as blocking, Connection(at, 5.0, None).http:
-        Connection(at, 5.0, None).send(calls.open_session("x"))
+        Connection(at, 5.0, None).send(calls.list_drones(False))
     with pytest.raises(Unreachable):
         asyncio.run(awaited())
     assert proxy.heads[0].startswith(b"CONNECT mcc.example:443 HTTP/1.1\r\n")

@@ -1,0 +1,90 @@
+"""`mcc sessions`: defaults, lists, forks, exports and deletion at the command line."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from mcc.cli.main import app
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.order import NewOrder
+from mcc.store.store import Store
+from mcc.testing import temporary_store
+from mcc.testing.served import TOKEN, Served
+from tests.mcc.cli.in_process import CliRunner
+
+Mcc = Callable[..., Result]
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = temporary_store()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def mcc(store: Store, tmp_path: Path) -> Iterator[Mcc]:
+    with Served(store, tmp_path) as served:
+        runner = CliRunner()
+        yield lambda *words: runner.invoke(app, ["sessions", *words], env={"MCC_URL": served.url, "MCC_TOKEN": TOKEN})
+
+
+def ended_turn(store: Store, session_id: str) -> str:
+    order = store.orders.place(NewOrder(prompt="one\x1b[2J", session_id=session_id), principal="p").order
+    store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
+    return order.id
+
+
+def test_defaults_are_set_merged_and_unset(mcc: Mcc) -> None:
+    session_id = mcc("new", "Talk", "--set", "agent=review", "--set", "limits.rounds=5").stdout.strip()
+    set_both = json.loads(mcc("set", session_id, "limits.cost_usd=0.5", "mode=plan", "--json").stdout)
+    assert (set_both["agent"], set_both["mode"]) == ("review", "plan")
+    assert set_both["limits"] == {"rounds": 5, "cost_usd": 0.5}
+    unset = json.loads(mcc("set", session_id, "limits.rounds=", "agent=", "--json").stdout)
+    assert (unset["agent"], unset["limits"]) == (None, {"cost_usd": 0.5})
+    assert json.loads(mcc("set", session_id, "limits=", "--json").stdout)["limits"] is None
+    for wrong in ("agent", "nothing=1", "limits.=1", "limits=5", "agent.x=1"):
+        assert mcc("set", session_id, wrong).exit_code == 2
+
+
+def test_archived_sessions_are_listed_apart(mcc: Mcc) -> None:
+    session_id = mcc("new", "Talk").stdout.strip()
+    assert mcc("rename", session_id, "Other\x1b[2J").exit_code == 0
+    assert mcc("archive", session_id).exit_code == 0
+    assert session_id not in mcc("list").stdout
+    listed = mcc("list", "--archived", "--text", "OTHER").stdout
+    assert session_id in listed and "\x1b" not in listed
+    assert mcc("unarchive", session_id).exit_code == 0
+    assert session_id in mcc("list").stdout
+
+
+def test_a_session_is_read_forked_and_exported(mcc: Mcc, store: Store, tmp_path: Path) -> None:
+    session_id = mcc("new", "Talk").stdout.strip()
+    order_id = ended_turn(store, session_id)
+    assert json.loads(mcc("show", session_id, "--json").stdout)["unread"] == 1
+    assert mcc("read", session_id).exit_code == 0
+    assert json.loads(mcc("show", session_id, "--json").stdout)["unread"] == 0
+    assert order_id in mcc("usage", session_id).stdout
+    fork = mcc("fork", session_id, "--turn", "1").stdout.strip()
+    assert f"turn 1 of session {session_id}" in mcc("show", fork).stdout
+    text = mcc("export", session_id).stdout
+    assert "## Turn 1" in text and "\x1b" not in text
+    file = tmp_path / "talk.jsonl"
+    assert mcc("export", session_id, "--format", "jsonl", "--out", str(file)).exit_code == 0
+    assert [list(json.loads(line)) for line in file.read_text("utf-8").splitlines()] == [
+        ["session"],
+        ["order", "record"],
+    ]
+    assert mcc("export", session_id, "--out", str(tmp_path / "none" / "x")).exit_code == 1
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(mcc: Mcc, store: Store) -> None:
+    session_id = mcc("new", "Talk").stdout.strip()
+    ended_turn(store, session_id)
+    assert mcc("delete", session_id).exit_code == 2
+    assert mcc("show", session_id).exit_code == 0
+    assert mcc("delete", session_id, "--yes").exit_code == 0
+    assert mcc("show", session_id).exit_code == 1
