@@ -271,7 +271,7 @@ def usage(call: ServiceCall, session_id: SessionId) -> None:
     turns = call.client.sessions.usage(session_id)
     if call.printed(turns):
         return
-    rows = [(one.turn, one.order_id, figures.spent(one.usage)) for one in turns]
+    rows = [(one.turn, listed_id(one.order_id), figures.spent(one.usage)) for one in turns]
     print_table(("TURN", "ORDER", "USED"), rows, empty="No turn yet.")
 
 
