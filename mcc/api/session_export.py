@@ -22,7 +22,7 @@ async def exported(service: Service, session: Session, form: ExportFormat) -> As
     while page := await service.offload(service.store.sessions.exported, session.id, after=turn, limit=TURNS_AT_ONCE):
         for turn, found in page:
             if form == "md":
-                yield _markdown(turn, found)
+                yield escape_invisible("\n".join(_lines(turn, found)) + "\n").encode("utf-8", "backslashreplace")
             elif isinstance(found, PrunedTurn):
                 yield escape_invisible_json(to_json(found)) + b"\n"
             else:
@@ -43,14 +43,10 @@ async def _line(service: Service, order: WorkOrder) -> AsyncIterator[bytes]:
 
 def _markdown_head(session: Session) -> bytes:
     title = " ".join(session.title.split()) or "Session without a title"
-    head = (
-        f"# {_plain(title)}\n\nSession {session.id}, {session.created_at:%Y-%m-%d %H:%M} UTC, {session.turns} turns\n"
-    )
+    # In which Markdown finds no markup.
+    plain = "".join(f"\\{one}" if one in r"\`*_{}[]<>()#+-.!|~" else one for one in title)
+    head = f"# {plain}\n\nSession {session.id}, {session.created_at:%Y-%m-%d %H:%M} UTC, {session.turns} turns\n"
     return escape_invisible(head).encode("utf-8", "backslashreplace")
-
-
-def _markdown(turn: int, found: WorkOrder | PrunedTurn) -> bytes:
-    return escape_invisible("\n".join(_lines(turn, found)) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _lines(turn: int, found: WorkOrder | PrunedTurn) -> Iterator[str]:
@@ -71,8 +67,3 @@ def _lines(turn: int, found: WorkOrder | PrunedTurn) -> Iterator[str]:
 def _quoted(text: str) -> str:
     """The text as a quotation, so that no heading in it looks like one of the export."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
-
-
-def _plain(text: str) -> str:
-    """Text in which Markdown finds no markup."""
-    return "".join(f"\\{one}" if one in r"\`*_{}[]<>()#+-.!|~" else one for one in text)

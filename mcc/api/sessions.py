@@ -96,7 +96,8 @@ async def change_session(session_id: SessionId, change: SessionChange, service: 
 
     409 for another `context` once the session has a turn.
     """
-    return answer(await service.write(_change, service, session_id, change))
+    change = await service.offload(_checked, service, change)
+    return answer(await service.write(service.store.sessions.change, session_id, change, principal=PRINCIPAL))
 
 
 @router.delete("/sessions/{session_id}", status_code=202, responses=answers(OrdersCancelled, 202))
@@ -163,10 +164,6 @@ async def export(session_id: SessionId, service: ServiceHere, format: ExportForm
 def _open(service: Service, new: NewSession) -> Session:
     check_disk(service)
     return service.store.sessions.open(_checked(service, new), principal=PRINCIPAL)
-
-
-def _change(service: Service, session_id: str, change: SessionChange) -> Session:
-    return service.store.sessions.change(session_id, _checked(service, change), principal=PRINCIPAL)
 
 
 def _checked(service: Service, defaults: D) -> D:
