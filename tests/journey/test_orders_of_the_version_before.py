@@ -199,7 +199,7 @@ def test_a_backup_of_the_version_before_is_restored_in_the_next_ones_schema(foun
 
 
 def test_this_version_refuses_the_next_ones_database(found: Found) -> None:
-    with pytest.raises(StoreUnavailable, match="schema r003, which this version"):
+    with pytest.raises(StoreUnavailable, match=f"schema {overlay.NEXT}, which this version"):
         upgrade(found.place.url)
 
 

@@ -3,9 +3,14 @@
 import shutil
 from pathlib import Path
 
+from mcc.store.database.migrate import revisions
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 COPIED = ("mcc", "drone", "prompts")
+NEWEST = revisions()[-1]
+NEXT = f"r{int(NEWEST[1:]) + 1:03}"
+"""The schema of this version, and of the next one."""
 
 EDITS = {
     "mcc/contracts/journal.py": (
@@ -31,5 +36,6 @@ def make(folder: Path) -> Path:
             assert text.count(old) == 1, f"{file} has this {text.count(old)} times: {old}"
             text = text.replace(old, new)
         path.write_text(text)
-    shutil.copy(HERE / "r003_praise.txt", folder / "mcc/store/migrations/versions/r003_praise.py")
+    migration = (HERE / "praise.txt").read_text().replace("NEWEST", NEWEST).replace("NEXT", NEXT)
+    (folder / f"mcc/store/migrations/versions/{NEXT}_praise.py").write_text(migration)
     return folder

@@ -194,7 +194,7 @@ def test_unfinished_orders_that_had_written_by_the_first_schema_go_on_as_ones_th
     wrote.write(started(), WorkspaceCheckpointed(checkpoint_id="c", call_id="c", files=1, bytes=1))
     read.write(started())
     downgrade(empty_url, "r001")
-    assert "needs r003" in (schema_problem(empty_url) or "")
+    assert f"needs {revisions()[-1]}" in (schema_problem(empty_url) or "")
     upgrade(empty_url)
     for held, writes in ((wrote, True), (read, False)):
         store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")

@@ -5,8 +5,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "r003"
-down_revision = "r002"
+revision = "r004"
+down_revision = "r003"
 branch_labels = None
 depends_on = None
 
