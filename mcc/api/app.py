@@ -70,6 +70,20 @@ class RedisAccess:
 
 
 NO_REDIS = RedisAccess()
+PARTS = (
+    orders,
+    sessions,
+    batches,
+    streams,
+    controls,
+    approvals,
+    blueprints,
+    documents,
+    notes,
+    artifacts,
+    fleet,
+    health,
+)
 
 
 def build_app(
@@ -124,20 +138,7 @@ def build_app(
         redactor,
         redis.checks,
     )
-    for part in (
-        orders,
-        sessions,
-        batches,
-        streams,
-        controls,
-        approvals,
-        blueprints,
-        documents,
-        notes,
-        artifacts,
-        fleet,
-        health,
-    ):
+    for part in PARTS:
         app.router.routes.extend(part.router.routes)
     # Not include_router, which would build each route a second time on its first request.
     app.router.routes += description.routes
