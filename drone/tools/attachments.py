@@ -49,11 +49,11 @@ class Showing:
         return tuple([await self._one(number, artifact_id) for number, artifact_id in enumerate(ids, 1)])
 
     async def _one(self, number: int, artifact_id: str) -> ShownAttachment:
-        found = await self.port.file(artifact_id)
-        if found is None:
+        attachment = await self.port.file(artifact_id)
+        if attachment is None:
             text = f"[attachment {number}: it was removed before it could be shown]"
             return ShownAttachment(id=artifact_id, name="", text=text)
-        file, data = found
+        file, data = attachment
         # Nothing in a person's name for a file ends the line, or looks like its end.
         name = one_line(self.redactor.text(file.name), NAME_CHARACTERS).translate(_NO_BRACKETS)
         if file.media_type in (PDF, TEXT):

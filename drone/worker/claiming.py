@@ -383,8 +383,8 @@ class Poll:
         if me is None or me not in rivals:
             return waiting
         mine, now = set(waiting[rivals.index(me) :: len(rivals)]), asyncio.get_running_loop().time()
-        self._left = {one: self._left.get(one, now) for one in waiting if one not in mine}
-        return [one for one in waiting if one in mine or now - self._left[one] >= LEFT_SECONDS]
+        self._left = {order_id: self._left.get(order_id, now) for order_id in waiting if order_id not in mine}
+        return [order_id for order_id in waiting if order_id in mine or now - self._left[order_id] >= LEFT_SECONDS]
 
     async def rivals(self) -> Sequence[str]:
         """Incarnations of the live drones that serve these queues, this drone included."""

@@ -105,8 +105,8 @@ def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequen
 
 def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
     """Check every order and look up its blueprint. Raises `SomeRefused` with all errors by index."""
-    drones, given = service.store.leases.registrations(), [entry.order for entry in asked.orders]
-    orders = with_defaults(service.store, *given)
+    drones, requested = service.store.leases.registrations(), [entry.order for entry in asked.orders]
+    orders = with_defaults(service.store, *requested)
     accepted: list[BatchOrder] = []
     refused: dict[int, Exception] = {}
     for index, checked in enumerate(checked_together(orders, service.settings, drones, now())):
@@ -118,7 +118,7 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
         except (UnlistedBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        key, request = asked.orders[index].idempotency_key, as_asked(given[index], orders[index], checked)
+        key, request = asked.orders[index].idempotency_key, as_asked(requested[index], orders[index], checked)
         accepted.append(BatchOrder(checked, key, blueprint, request))
     if refused:
         raise SomeRefused(refused)

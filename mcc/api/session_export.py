@@ -20,13 +20,13 @@ async def exported(service: Service, session: Session, form: ExportFormat) -> As
     yield _markdown_head(session) if form == "md" else b'{"session":%b}\n' % escape_invisible_json(to_json(session))
     turn = 0
     while page := await service.offload(service.store.sessions.exported, session.id, after=turn, limit=TURNS_AT_ONCE):
-        for turn, found in page:
+        for turn, ended in page:
             if form == "md":
-                yield escape_invisible("\n".join(_lines(turn, found)) + "\n").encode("utf-8", "backslashreplace")
-            elif isinstance(found, PrunedTurn):
-                yield escape_invisible_json(to_json(found)) + b"\n"
+                yield escape_invisible("\n".join(_lines(turn, ended)) + "\n").encode("utf-8", "backslashreplace")
+            elif isinstance(ended, PrunedTurn):
+                yield escape_invisible_json(to_json(ended)) + b"\n"
             else:
-                async for piece in _line(service, found):
+                async for piece in _line(service, ended):
                     yield piece
 
 
@@ -49,19 +49,19 @@ def _markdown_head(session: Session) -> bytes:
     return escape_invisible(head).encode("utf-8", "backslashreplace")
 
 
-def _lines(turn: int, found: WorkOrder | PrunedTurn) -> Iterator[str]:
+def _lines(turn: int, ended: WorkOrder | PrunedTurn) -> Iterator[str]:
     yield f"\n## Turn {turn}\n"
-    if isinstance(found, PrunedTurn):
-        when = f"{found.pruned_at:%Y-%m-%d}"
-        yield f"Order {found.order_id}. Its journal was pruned on {when}: prompt and answer are left.\n"
+    if isinstance(ended, PrunedTurn):
+        when = f"{ended.pruned_at:%Y-%m-%d}"
+        yield f"Order {ended.order_id}. Its journal was pruned on {when}: prompt and answer are left.\n"
     else:
-        used = f"{found.usage.model_calls} model calls, {found.usage.tool_calls} tool calls"
-        rolled_back = ", rolled back" if found.left_out else ""
-        yield f"Order {found.id}, {found.created_at:%Y-%m-%d %H:%M} UTC, {found.status}{rolled_back}; {used}.\n"
+        used = f"{ended.usage.model_calls} model calls, {ended.usage.tool_calls} tool calls"
+        rolled_back = ", rolled back" if ended.left_out else ""
+        yield f"Order {ended.id}, {ended.created_at:%Y-%m-%d %H:%M} UTC, {ended.status}{rolled_back}; {used}.\n"
     yield "**Prompt**\n"
-    yield _quoted(found.prompt)
+    yield _quoted(ended.prompt)
     yield "\n**Answer**\n"
-    yield _quoted(found.answer) if found.answer else "None."
+    yield _quoted(ended.answer) if ended.answer else "None."
 
 
 def _quoted(text: str) -> str:

@@ -152,11 +152,11 @@ def _fields(pairs: Iterable[str]) -> dict[str, Any]:
         if not equals or name not in SETTABLE or (dot and name != "limits"):
             fail(f"{pair!r}: write key=value with one of {', '.join(SETTABLE)}, for example agent=review.", USAGE)
         if dot:
-            given = metadata_in([f"{limit}={value}"]) or {} if limit else {}
+            limits: dict[str, Any] = metadata_in([f"{limit}={value}"]) or {} if limit else {}
             fields.setdefault("limits", {})
-            if not isinstance(fields["limits"], dict) or not given:
+            if not isinstance(fields["limits"], dict) or not limits:
                 fail(f"{pair!r}: name one limit, for example limits.rounds=20.", USAGE)
-            fields["limits"] |= given if value else {limit: None}
+            fields["limits"] |= limits if value else {limit: None}
         elif name == "limits" and value:
             fail(f"{pair!r}: name one limit, for example limits.rounds=20; limits= unsets all of them.", USAGE)
         elif name == "workspace" and value:
@@ -271,7 +271,7 @@ def usage(call: ServiceCall, session_id: SessionId) -> None:
     turns = call.client.sessions.usage(session_id)
     if call.printed(turns):
         return
-    rows = [(one.turn, listed_id(one.order_id), figures.spent(one.usage)) for one in turns]
+    rows = [(turn.turn, listed_id(turn.order_id), figures.spent(turn.usage)) for turn in turns]
     print_table(("TURN", "ORDER", "USED"), rows, empty="No turn yet.")
 
 

@@ -66,7 +66,11 @@ def hints_keywords(target: T) -> T:
         try:
             return function(*arguments, **keywords)
         except TypeError as error:
-            known = [one.name for one in signature(function).parameters.values() if one.kind not in _NOT_BY_NAME]
+            known = [
+                parameter.name
+                for parameter in signature(function).parameters.values()
+                if parameter.kind not in _NOT_BY_NAME
+            ]
             surplus = next((keyword for keyword in keywords if keyword not in known), None)
             if surplus is None:
                 raise

@@ -23,14 +23,14 @@ def unknown_key(model: object, where: Iterable[str]) -> str | None:
 def with_hints(error: ValidationError, model: type[BaseModel]) -> ValidationError:
     """The same error; its messages on unknown keys name the field that was probably meant."""
     details = error.errors(include_url=False)
-    if all(one["type"] != EXTRA for one in details):
+    if all(detail["type"] != EXTRA for detail in details):
         return error
     hinted: list[InitErrorDetails] = []
-    for one in details:
-        hint = unknown_key(model, map(str, one["loc"])) if one["type"] == EXTRA else None
+    for detail in details:
+        hint = unknown_key(model, map(str, detail["loc"])) if detail["type"] == EXTRA else None
         # The type stays, for whoever reads it; a message of its own is only possible in a custom error.
-        kind = PydanticCustomError(one["type"], "{said}", {**one.get("ctx", {}), "said": hint or one["msg"]})
-        hinted.append(InitErrorDetails(type=kind, loc=one["loc"], input=one["input"]))
+        kind = PydanticCustomError(detail["type"], "{said}", {**detail.get("ctx", {}), "said": hint or detail["msg"]})
+        hinted.append(InitErrorDetails(type=kind, loc=detail["loc"], input=detail["input"]))
     return ValidationError.from_exception_data(error.title, hinted)
 
 

@@ -153,7 +153,7 @@ class AgentLine:
         fits = self.name.cell_len + 2 + self.stall.cell_len + self.figures.cell_len <= options.max_width
         stall = Text("  ").append_text(self.stall) if self.stall and fits else Text()
         for part in (title, speech):
-            room = options.max_width - sum(one.cell_len for one in (self.name, title, speech, stall, self.figures))
+            room = options.max_width - sum(part.cell_len for part in (self.name, title, speech, stall, self.figures))
             if room < 0:
                 part.truncate(max(_KEPT, part.cell_len + room), overflow="ellipsis")
         yield Text.assemble(self.name, title, speech, stall, self.figures, overflow="ellipsis", no_wrap=True)

@@ -61,8 +61,8 @@ def has_pictures(messages: Iterable[Message]) -> bool:
     # Runs over all messages for every request: plain loops take a quarter of the time of nested generators.
     for message in messages:
         if isinstance(message, ToolResults):
-            for one in message.results:
-                if one.pictures:
+            for result in message.results:
+                if result.pictures:
                     return True
         elif isinstance(message, UserMessage) and message.pictures:
             return True

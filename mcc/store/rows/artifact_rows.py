@@ -34,8 +34,8 @@ def held_for(connection: Connection, wanted: Sequence[str], principal: str, *, a
     if not wanted:
         return ()
     owners = {row.id: row.principal for row in connection.execute(_HELD, {"wanted": sorted(set(wanted))})}
-    usable = [one for one in dict.fromkeys(wanted) if one in owners and may_use(owners[one], principal)]
-    if all_of_them and (missing := [one for one in wanted if one not in usable]):
+    usable = [file for file in dict.fromkeys(wanted) if file in owners and may_use(owners[file], principal)]
+    if all_of_them and (missing := [file for file in wanted if file not in usable]):
         raise CannotAttach(
             f"attachments: there is no file {missing[0]} that this order could be given: it was never uploaded, or "
             "removed since"

@@ -302,9 +302,9 @@ def remove_texts(connection: Connection, wanted: Mapping[str, object]) -> Cleare
         # A transaction that stores a text and its use holds a lock on this table until both are committed, so this
         # waits for it, and sees the use.
         connection.execute(sa.text("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE"))
-    found = _orphaned(connection, wanted)
+    orphaned = _orphaned(connection, wanted)
     connection.execute(_REMOVE, wanted)
-    return found
+    return orphaned
 
 
 def _orphaned(connection: Connection, wanted: Mapping[str, object]) -> Cleared:

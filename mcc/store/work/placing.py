@@ -313,7 +313,7 @@ class Placing:
         rows.states.append({**hot, "last_seq": len(drafts)})
         # Of a derived order the caller chose nothing: what was removed since then is missing there, and told.
         files = held_for(connection, new.attachments, self.principal, all_of_them=derived is None)
-        rows.attachments += ({"artifact_id": one, "order_id": order_id} for one in files)
+        rows.attachments += ({"artifact_id": file, "order_id": order_id} for file in files)
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
             # The copy refers to the texts of its source, which may be pruned before it.

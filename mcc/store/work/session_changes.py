@@ -51,20 +51,20 @@ def open_session(connection: Connection, row: Mapping[str, Any]) -> str:
 def change_session(connection: Connection, session_id: str, change: SessionChange, at: int) -> None:
     """See `SessionStore.change`."""
     row = session_row(connection, session_id, locked=True)
-    given = change.model_fields_set
+    fields = change.model_fields_set
     values: dict[str, Any] = {}
-    if "title" in given:
+    if "title" in fields:
         values["title_json"] = text_json(change.title or "")
-    if "archived" in given:
+    if "archived" in fields:
         values["archived_at"] = (row["archived_at"] or at) if change.archived else None
-    if "context" in given and change.context != row["context"]:
+    if "context" in fields and change.context != row["context"]:
         if row["turns"]:
             raise ContextIsFixed(
                 f"session {session_id} has {row['turns']} turns: what they are shown of one another was fixed by the "
                 "first; open another session, or fork this one"
             )
         values["context"] = change.context
-    if changed := {name: getattr(change, name) for name in SessionDefaults.model_fields if name in given}:
+    if changed := {name: getattr(change, name) for name in SessionDefaults.model_fields if name in fields}:
         values["defaults_json"] = defaults_json(defaults_of(row).model_copy(update=changed))
     if values:
         connection.execute(sa.update(SESSIONS).where(SESSIONS.c.id == session_id).values(values))
