@@ -24,20 +24,7 @@ OLDEST_SQLITE = (3, 35, 0)
 NEVER_CHANGED = frozenset({"journal", "blobs", "audit"})
 """Tables whose rows nobody may change, so that nobody needs the right to."""
 
-NEVER_DELETED = frozenset(
-    [
-        "approvals",
-        "audit",
-        "controls",
-        "journal_packs",
-        "mcp_pins",
-        "mcp_tokens",
-        "order_labels",
-        "order_state",
-        "orders",
-        "sessions",
-    ]
-)
+NEVER_DELETED = frozenset({"audit", "mcp_pins", "mcp_tokens"})
 """Tables whose rows stay for good."""
 
 _LOOK = """
