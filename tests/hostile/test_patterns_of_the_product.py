@@ -23,7 +23,7 @@ BACKTRACKING = {
 """Who may use `re`, and why that is harmless. Everybody else takes `mcc.rules.patterns`."""
 
 COMPARING = {
-    "mcc/rules/errors.py": "the bounded one that everybody else takes",
+    "mcc/contracts/similar.py": "the bounded one that everybody else takes",
 }
 """The only one to use `difflib`, whose time is the square of the lengths of two names."""
 

@@ -24,8 +24,8 @@ OLDEST_SQLITE = (3, 35, 0)
 NEVER_CHANGED = frozenset({"journal", "blobs", "audit"})
 """Tables whose rows nobody may change, so that nobody needs the right to."""
 
-NEVER_DELETED = frozenset({"audit", "mcp_pins", "mcp_tokens"})
-"""Tables whose rows stay for good."""
+NEVER_DELETED = frozenset({"artifact_chunks", "audit", "mcp_pins", "mcp_tokens"})
+"""Tables whose rows stay for good, or go with those of another table (`ON DELETE CASCADE`, as the tables' owner)."""
 
 _LOOK = """
 SELECT current_setting('server_encoding') AS server_encoding, current_setting('client_encoding') AS client_encoding,

@@ -8,9 +8,9 @@ from drone.agent.spending.budget import Share
 from drone.crew import Crew
 from drone.definitions import Definitions, shipped_prompts
 from drone.settings import Settings
+from mcc.contracts.agents import definition_digest
 from mcc.contracts.drones import Capability
 from mcc.contracts.limits import AgentLimits, Limits
-from mcc.contracts.shape import digest
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import WORKSPACE_ANY
@@ -63,7 +63,7 @@ def test_an_agent_is_registered_with_the_tools_that_its_file_comes_to_on_this_dr
     sheet = next(one.agent for one in found if one.name == "mapper")
     assert sheet is not None
     assert sheet.tools == ("read_file",)
-    assert sheet.digest == digest(sheet.definition)
+    assert sheet.digest == definition_digest(sheet.definition)
 
 
 @pytest.mark.parametrize(

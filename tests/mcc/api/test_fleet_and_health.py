@@ -21,7 +21,7 @@ from mcc.testing.served import TOKEN
 V1 = "/api/v1"
 
 
-async def test_a_session_is_opened_listed_and_shown_with_its_turns_in_order(api: httpx.AsyncClient) -> None:
+async def test_a_session_is_opened_listed_and_shown_with_its_turns_newest_first(api: httpx.AsyncClient) -> None:
     opened = await api.post(f"{V1}/sessions", json={"title": "About this"})
     assert opened.status_code == 201
     session = opened.json()["id"]
@@ -30,7 +30,7 @@ async def test_a_session_is_opened_listed_and_shown_with_its_turns_in_order(api:
         for n in range(3)
     ]
     shown = (await api.get(f"{V1}/sessions/{session}")).json()
-    assert [order["id"] for order in shown["orders"]] == turns
+    assert [order["id"] for order in shown["orders"]] == turns[::-1]
     assert (shown["title"], shown["turns"]) == ("About this", 3)
     assert session in [one["id"] for one in (await api.get(f"{V1}/sessions")).json()["items"]]
     assert (await api.post(f"{V1}/sessions")).status_code == 201
