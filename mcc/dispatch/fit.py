@@ -34,10 +34,7 @@ PROBE_SECONDS = 5
 
 def installation_of(store: Store) -> str:
     """The id by which Redis knows the installation of this database; made at first use. Raises `StoreError`."""
-    if store.audit.first(FIRST_USE) is None:
-        store.audit.note(FIRST_USE, principal=KEEPER, detail={})
-    named = store.audit.first(FIRST_USE)  # Of two notes, made at the same time, the first counts for everybody.
-    assert named is not None
+    named = store.audit.first(FIRST_USE) or store.audit.note_once(FIRST_USE, principal=KEEPER, detail={})
     return named.id
 
 

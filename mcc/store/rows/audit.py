@@ -29,6 +29,7 @@ class AuditNote(Closed):
 _ADD = sa.insert(AUDIT)
 _OF_ORDER = sa.select(AUDIT).where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)
 _FIRST = sa.select(AUDIT).where(AUDIT.c.kind == sa.bindparam("wanted")).order_by(AUDIT.c.id).limit(1)
+_ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(hashtext(:kind))")
 _NEWEST = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"))
 
 
@@ -44,6 +45,24 @@ class Audit:
         return self._database.write(
             lambda connection: add_note(connection, at, kind, principal=principal, order_id=order_id, detail=detail)
         )
+
+    def note_once(self, kind: str, *, principal: str, detail: JsonObject) -> AuditNote:
+        """The oldest note of this kind, which is added if there is none: however many ask at once, all get the same.
+
+        Raises `BadEntry`.
+        """
+        at = self._database.clock.now()
+
+        def noted(connection: Connection) -> AuditNote:
+            # Ids are older than commits: without a lock, a note could come before one that was read already.
+            if connection.dialect.name == "postgresql":
+                connection.execute(_ONE_AT_A_TIME, {"kind": kind})
+            if (row := connection.execute(_FIRST, {"wanted": kind}).first()) is None:
+                add_note(connection, at, kind, principal=principal, order_id=None, detail=detail)
+                row = connection.execute(_FIRST, {"wanted": kind}).one()
+            return _note(row)
+
+        return self._database.write(noted, repeatable=True)
 
     def of_order(self, order_id: str) -> Sequence[AuditNote]:
         """The notes about an order, oldest first."""

@@ -1,5 +1,8 @@
 """The audit, on every store."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 from mcc.store.database.errors import BadEntry
@@ -36,3 +39,17 @@ def test_a_detail_that_is_not_json_is_refused_and_nothing_is_noted(scene: Scene)
     with pytest.raises(BadEntry):
         scene.store.audit.note("kind", principal="ann", detail={"what": object()})
     assert scene.store.audit.list() == []
+
+
+def test_what_is_noted_once_is_the_same_note_for_all_who_ask_at_once(scene: Scene) -> None:
+    at_once = Barrier(6)
+
+    def noted(number: int) -> tuple[str, ...]:
+        at_once.wait()
+        note = scene.store.audit.note_once("named", principal="ann", detail={"number": number})
+        first = scene.store.audit.first("named")
+        return note.id, "" if first is None else first.id
+
+    with ThreadPoolExecutor(6) as threads:
+        ids = {each for pair in threads.map(noted, range(6)) for each in pair}
+    assert len(ids) == 1 == len(scene.store.audit.list())
