@@ -119,8 +119,9 @@ def test_a_token_for_another_host_passes_the_proxy_inside_tls_only_and_the_error
         finally:
             await connection.http.aclose()
 
-    with pytest.raises(Unreachable) as blocking, Connection(at, 5.0, None).http:
-        Connection(at, 5.0, None).send(calls.list_drones(False))
+    connection = Connection(at, 5.0, None)
+    with pytest.raises(Unreachable) as blocking, connection.http:
+        connection.send(calls.list_drones(False))
     with pytest.raises(Unreachable):
         asyncio.run(awaited())
     assert proxy.heads[0].startswith(b"CONNECT mcc.example:443 HTTP/1.1\r\n")
@@ -145,7 +146,9 @@ def test_a_service_here_gets_its_token_though_the_environment_names_proxies(
             return len((await client.orders.list()).items)
 
     assert asyncio.run(listed()) == 0
-    assert Connection(address.Address.at(served.url, TOKEN), 5.0, None).send(calls.list_orders()).items == ()
+    connection = Connection(address.Address.at(served.url, TOKEN), 5.0, None)
+    with connection.http:
+        assert connection.send(calls.list_orders()).items == ()
     assert not proxy.asked.is_set()
 
 
