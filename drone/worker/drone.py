@@ -102,8 +102,8 @@ class DroneProcess:
     ) -> None:
         """Register and begin to look for work; waits for an unavailable database. Raises `DroneCannotStart`.
 
-        `pause` waits for so many seconds, and may raise to end the start, before anything is registered. `stop_worker` is
-        called when this drone gives up by itself; it should end the process with a code that says so.
+        `pause` waits for so many seconds, and may raise to end the start, before anything is registered. `stop_worker`
+        is called when this drone gives up by itself; it should end the process with a code that says so.
         """
         self._stop_worker = stop_worker
         try:
