@@ -21,7 +21,13 @@ from mcc.contracts.media import PDF, TEXT, BadPicture
 from mcc.redaction import Redactor
 
 SHOWN_CHARACTERS = 20_000
-"""Characters shown of the text of one attachment; all of it is an artifact."""
+"""Characters shown of the text of one attachment; what is kept of it is an artifact."""
+
+KEPT_CHARACTERS = 4_000_000
+"""Characters kept of the text of one attachment: what stands in it decides how long reading it takes."""
+
+_MARGIN = 20_000
+"""Longer than any secret, so that none is cut in two, and half of it not recognised."""
 
 NAME_CHARACTERS = 120
 _NO_BRACKETS = str.maketrans("[]<>", "()()")
@@ -76,8 +82,10 @@ class Showing:
                 return self._told(number, file, name, f"Its text cannot be read: {error}.")
             size = "1 page" if pages == 1 else f"{pages:,} pages"
         else:
-            text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        text, _ = show_controls(self.redactor.text(text))
+            # No character has more than four bytes.
+            text = data[: 4 * (KEPT_CHARACTERS + _MARGIN)].decode("utf-8", "replace").removeprefix("\ufeff")
+        # In a thread: a text that is all secrets or controls takes seconds, and other orders run in this loop.
+        text = await self.threads.tool(_readable, text, self.redactor)
         digest = await self.artifacts.keep(text)
         line = _line(number, name, file.media_type, size, handle_of(digest), told=_misnamed(file))
         shown = fenced(text[:SHOWN_CHARACTERS] or "(no text)", file.id)
@@ -100,6 +108,15 @@ def _misnamed(file: StoredFile) -> str:
     promised, _ = mimetypes.guess_type(file.name, strict=False)
     known = promised is not None and promised.startswith(("image/", "audio/", "video/", PDF))
     return f"; its name promises {promised}" if known and promised != file.media_type else ""
+
+
+def _readable(text: str, redactor: Redactor) -> str:
+    """The text without secrets and with its control characters visible, at most `KEPT_CHARACTERS` of it."""
+    clean = redactor.text(text[: KEPT_CHARACTERS + _MARGIN])
+    if len(text) > KEPT_CHARACTERS:
+        clean = clean[:-_MARGIN] + f"\n[… only the first {KEPT_CHARACTERS:,} characters were kept …]"
+    shown, _ = show_controls(clean)
+    return shown
 
 
 def _text_of_pdf(data: bytes) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 from drone.agent.ports.artifacts import Artifacts, handle_of
 from drone.agent.ports.journal import MemoryJournal
 from drone.threads import Pools
-from drone.tools.attachments import SHOWN_CHARACTERS, Showing
+from drone.tools.attachments import KEPT_CHARACTERS, SHOWN_CHARACTERS, Showing
 from mcc.contracts.attachments import ShownAttachment, StoredFile
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.media import BadPicture, MediaReader
@@ -44,9 +45,26 @@ class GivenFiles:
         return stored, data
 
 
-async def shown(files: Mapping[str, bytes], journal: MemoryJournal | None = None) -> tuple[ShownAttachment, ...]:
+SECRET = "sk-very-secret-0123"
+
+
+class Noting(Redactor):
+    """Notes in which threads it read how many characters."""
+
+    def __init__(self) -> None:
+        super().__init__([SECRET])
+        self.read: list[tuple[int, int]] = []
+
+    def text(self, text: str) -> str:
+        self.read.append((threading.get_ident(), len(text)))
+        return super().text(text)
+
+
+async def shown(
+    files: Mapping[str, bytes], journal: MemoryJournal | None = None, redactor: Redactor | None = None
+) -> tuple[ShownAttachment, ...]:
     port, artifacts = GivenFiles(files), Artifacts(journal or MemoryJournal(fresh_id()))
-    showing = Showing(port, artifacts, Pools().of("order"), Redactor(["sk-very-secret-0123"]))
+    showing = Showing(port, artifacts, Pools().of("order"), redactor or Redactor([SECRET]))
     return await showing.all(port.ids)
 
 
@@ -74,6 +92,18 @@ async def test_a_text_is_fenced_cut_redacted_and_kept_whole() -> None:
     assert one.artifact is not None and "read_artifact, id " + handle_of(one.artifact) in one.text
     kept = await journal.kept(one.artifact)
     assert kept is not None and len(kept) > SHOWN_CHARACTERS and "sk-very" not in kept
+
+
+async def test_of_a_text_without_end_the_first_part_is_read_in_a_thread_and_no_secret_is_cut_in_two() -> None:
+    journal, redactor = MemoryJournal(fresh_id()), Noting()
+    text = "x" * (KEPT_CHARACTERS - 5) + SECRET + "y" * 3 * KEPT_CHARACTERS
+    [attachment] = await shown({"a.txt": text.encode()}, journal, redactor)
+    kept = await journal.kept(attachment.artifact or "")
+    assert kept is not None and "sk-" not in kept and kept.endswith("characters were kept …]")
+    assert KEPT_CHARACTERS * 0.9 < len(kept) < KEPT_CHARACTERS + 100
+    long = {thread for thread, characters in redactor.read if characters > SHOWN_CHARACTERS}
+    assert len(long) == 1 and threading.get_ident() not in long, "other orders run in this thread's loop"
+    assert sum(characters for _, characters in redactor.read) < 1.1 * KEPT_CHARACTERS
 
 
 async def test_a_pdf_is_shown_as_its_text() -> None:
