@@ -49,9 +49,9 @@ class ForkedFrom(Closed):
 class Session(Closed):
     """A conversation. Its orders are its turns, in the sequence in which they were accepted.
 
-    `agent` to `limits` are the defaults of its turns, `context` is what later turns are shown of earlier ones; None:
-    as the configuration says. `usage` is that of all its turns. `unread`: turns after the last one that the caller
-    marked as read.
+    `agent` to `limits` are the defaults of its turns; None: as the configuration says. `context` is what later turns
+    are shown of earlier ones: `answers`, their prompts and answers; None means the same today. `usage` is that of all
+    its turns. `unread`: turns after the last one that the caller marked as read.
 
     `tokens`: what the next turn would be shown, `window`: how much fits, `cached_share`: the share of the last
     request's input that came from the provider's cache; null: not known.
@@ -67,7 +67,7 @@ class Session(Closed):
     model: ModelName | None = None
     mode: Mode | None = None
     workspace: Path | None = None
-    context: Literal["full", "answers"] | None = None
+    context: Literal["answers"] | None = None
     limits: SomeLimits = None
     usage: Usage = Usage()
     tokens: int | None = None
@@ -81,7 +81,7 @@ class NewSession(SessionDefaults):
     """A session to open. `context` is fixed once the session has a turn."""
 
     title: Title = ""
-    context: Literal["full", "answers"] | None = None
+    context: Literal["answers"] | None = None
 
 
 class SessionChange(SessionDefaults):
@@ -89,7 +89,7 @@ class SessionChange(SessionDefaults):
 
     title: Title | None = None
     archived: bool | None = None
-    context: Literal["full", "answers"] | None = None
+    context: Literal["answers"] | None = None
 
 
 class NewSessionFork(Closed):

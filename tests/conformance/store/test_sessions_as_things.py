@@ -46,12 +46,12 @@ def test_a_change_sets_what_it_names_and_null_unsets_it(scene: Scene) -> None:
 
 def test_the_first_turn_fixes_what_later_turns_are_shown(scene: Scene) -> None:
     session = scene.store.sessions.open(NewSession(), principal="p")
-    answers, full = SessionChange(context="answers"), SessionChange(context="full")
+    answers, nothing = SessionChange(context="answers"), SessionChange(context=None)
     assert scene.store.sessions.change(session.id, answers, principal="p").context == "answers"
     scene.place("one", session_id=session.id)
     assert scene.store.sessions.change(session.id, answers, principal="p").context == "answers"
     with pytest.raises(ContextIsFixed):
-        scene.store.sessions.change(session.id, full, principal="p")
+        scene.store.sessions.change(session.id, nothing, principal="p")
 
 
 def test_archived_sessions_are_listed_apart_and_titles_are_found_in_any_case(scene: Scene) -> None:
