@@ -13,7 +13,7 @@ from drone.agent.ports.journal import Journal, MemoryJournal
 from drone.agent.ports.messages import Message
 from drone.agent.ports.model import ModelError
 from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
-from drone.agent.ports.transcript import messages_of, opening_message
+from drone.agent.ports.transcript import messages_of, notes_on, opening_message
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task, Turn, title_of
@@ -96,7 +96,7 @@ class Run:
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         started = agent.started(task, self._turn.budget.limits, setup_digest)
         self._turn.budget.spawn_began(task.record_id)
-        self._journal.note(self._origin, started, *again, *agent.hired.notes)
+        self._journal.note(self._origin, started, *again, *notes_on(task.attachments), *agent.hired.notes)
         if task.parent_id is not None:
             # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)

@@ -374,3 +374,16 @@ def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
     """The step that tells people how many turns of its session the agent was shown."""
     before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
     return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")
+
+
+GIVEN = "attachments"
+"""Name of the step that says which files an agent was given."""
+
+
+def notes_on(attachments: Sequence[ShownAttachment]) -> tuple[AgentStep, ...]:
+    """The step that tells people which files the agent was given; none without any."""
+    if not attachments:
+        return ()
+    names = ", ".join(attachment.name or "one that was removed" for attachment in attachments)
+    files = "a file" if len(attachments) == 1 else f"{len(attachments)} files"
+    return (AgentStep(name=GIVEN, message=f"It was given {files}: {names}."),)
