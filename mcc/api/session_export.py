@@ -45,7 +45,8 @@ def _markdown_head(session: Session) -> bytes:
     title = " ".join(session.title.split()) or "Session without a title"
     # In which Markdown finds no markup.
     plain = "".join(f"\\{one}" if one in r"\`*_{}[]<>()#+-.!|~" else one for one in title)
-    head = f"# {plain}\n\nSession {session.id}, {session.created_at:%Y-%m-%d %H:%M} UTC, {session.turns} turn{'' if session.turns == 1 else 's'}\n"
+    turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+    head = f"# {plain}\n\nSession {session.id}, {session.created_at:%Y-%m-%d %H:%M} UTC, {turns}\n"
     return escape_invisible(head).encode("utf-8", "backslashreplace")
 
 
