@@ -22,9 +22,12 @@ def is_open_to_all(path: Path) -> bool:
 def attacks() -> list[str]:
     """The files of tests; what runs the interpreter, in the sandbox or beside it, only where every user can run it."""
     rows = ["tests/hostile/test_rows_sandbox.py"]
-    if not (is_open_to_all(HERE) and is_open_to_all(Path(sys.executable).absolute())):
+    open_here = is_open_to_all(HERE) and is_open_to_all(Path(sys.executable).absolute())
+    if not open_here:
         rows.append(f"--deselect={rows[0]}::test_row_39_nothing_of_our_environment_is_there")
-    return [*rows, *(["tests/drone/sandbox/test_walls.py"] if is_open_to_all(Path(sys.executable).resolve()) else [])]
+    if open_here and is_open_to_all(Path(sys.executable).resolve()):
+        rows.append("tests/drone/sandbox/test_walls.py")
+    return rows
 
 
 def test_every_wall_that_stands_for_root_stands_for_a_user() -> None:
