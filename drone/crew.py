@@ -65,6 +65,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.turn_context import ContextMode
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
@@ -199,8 +200,9 @@ class Crew:
             document_tools, told = await open_chat(context.documents, order.id)
             tools = Joined(tools, Redacted(document_tools, redactor))
             hiring = hiring.telling(redactor.text(told)).with_groups(order.agent, GROUPS)
-        earlier = tuple(map(redactor.model, context.session))
-        return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
+        return hiring.master(
+            order.agent, order.model, tools, context.session.without(redactor), ModelSettings.of(order)
+        )
 
     async def with_changes(
         self,
@@ -253,6 +255,11 @@ class Crew:
         """Use these approvals and tokens of MCP servers, which all drones share. Call before the first connection."""
         self._tokens = tokens
         self.servers.pin_by(pins)
+
+    @property
+    def context_mode(self) -> ContextMode:
+        """What turns leave to the later turns of their session."""
+        return self._settings.sessions.context
 
     @property
     def expire_seconds(self) -> float:

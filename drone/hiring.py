@@ -12,8 +12,8 @@ from drone.agent.parts import Hired, NoTools
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
+from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.permits import Permits
-from drone.agent.ports.transcript import note_of
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
@@ -30,7 +30,7 @@ from drone.worktrees.isolation import IN_A_WORKTREE, Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
+from mcc.contracts.order import ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
 from mcc.rules.errors import ExpressionError, SchemaError
 
@@ -155,15 +155,15 @@ class Hiring:
         name: str,
         model: str | None,
         tools: ToolSet,
-        session: tuple[EarlierTurn, ...] = (),
+        session: SessionOpening | None = None,
         wanted: ModelSettings | None = None,
     ) -> AgentRuntime:
-        """The agent that answers for the order. `session`: earlier turns of its session. `wanted`: the order's model
+        """The agent that answers for the order. `session`: what it is shown of its session. `wanted`: the order's model
         settings. Raises `CannotHire`, also for a level of thinking that this model is known not to accept.
         """
         definition, wanted = self._definition(name), wanted or ModelSettings()
         asked = model if model not in (None, INHERIT) else self._own_model(definition)
-        notes = [*self.warnings, *([note_of(session)] if session else [])]
+        notes = [*self.warnings, *(session.notes if session else ())]
         how = wanted.over(ModelSettings.of(definition))
         parent = Parent(self.model(asked), tools, model_settings=how, egress=self.place.egress)
         if wanted.thinking != INHERIT and (problem := unsupported_level(parent.model.name, wanted.thinking)):
@@ -254,7 +254,7 @@ class Hiring:
         parent: Parent,
         wanted: Wanted,
         notes: Sequence[AgentStep] = (),
-        session: Sequence[EarlierTurn] = (),
+        session: SessionOpening | None = None,
     ) -> AgentRuntime:
         """The agent of this definition. It gets the model and the model settings of `parent`; `wanted` is the request
         of its hirer. Raises `CannotHire`, also where none of the wanted tool groups gives it a tool."""
@@ -295,7 +295,7 @@ class Hiring:
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
                 notes=(*notes, *provided.steps([spec.name for spec in specs if not spec.deferred])),
                 missing=provided.missing,
-                session=tuple(session),
+                session=session or NO_OPENING,
                 origin=self.definitions.known.origin(definition.name),
                 environment=self._environment(share, IN_A_WORKTREE if isolated else ""),
                 roots=self.place.roots,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.inbox import People
 from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.write_access import SharedWriting, WriteAccess
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
@@ -29,7 +30,7 @@ from drone.tools.frame.wrappers import Redacted
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import WorktreeHome
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, WorkOrder
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.similar import hints_keywords
 from mcc.redaction import Redactor
@@ -56,8 +57,8 @@ class OrderContext:
     """The state of a turn that another drone began, from its journal."""
     people: People | None = None
     """The people that agents can ask."""
-    session: tuple[EarlierTurn, ...] = ()
-    """The session's earlier turns, for a turn that begins; the journal of a resumed turn already holds them."""
+    session: SessionOpening = NO_OPENING
+    """What the turn is shown of its session."""
     workspace: Workspace | None = None
     """The opened workspace of the order; None = the crew opens it."""
     seen: Seen | None = None

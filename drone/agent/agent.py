@@ -11,7 +11,8 @@ from drone.agent.loop import Loop
 from drone.agent.parts import AgentParts, Setup
 from drone.agent.ports.journal import Journal, MemoryJournal
 from drone.agent.ports.messages import Message
-from drone.agent.ports.model import ModelError
+from drone.agent.ports.model import ModelError, context_tokens
+from drone.agent.ports.opening import fitted
 from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
 from drone.agent.ports.transcript import messages_of, notes_on, opening_message
 from drone.agent.spending.budget import Budget
@@ -32,6 +33,7 @@ class Run:
     def __init__(self, agent: AgentParts, task: Task, turn: Turn) -> None:
         self._agent = agent
         self._turn = turn
+        self._opening = agent.hired.session
         self._journal = turn.journal
         self._origin = unchecked(
             Origin,
@@ -94,9 +96,11 @@ class Run:
         async with self._turn.beginning:
             setup_digest = await self._journal.keep(agent.setup)
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
-        started = agent.started(task, self._turn.budget.limits, setup_digest)
+        besides = len(agent.system) + sum(len(spec.description) for spec in agent.specs) + len(task.prompt)
+        self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
+        started = agent.started(task, self._turn.budget.limits, setup_digest, self._opening.context())
         self._turn.budget.spawn_began(task.record_id)
-        self._journal.note(self._origin, started, *again, *notes_on(task.attachments), *agent.hired.notes)
+        self._journal.note(self._origin, started, *again, *notes_on(task.attachments), *agent.hired.notes, *self._opening.steps)
         if task.parent_id is not None:
             # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)
@@ -118,12 +122,13 @@ class Run:
 
     def _open_transcript(self, setup: Setup | None) -> None:
         agent, task = self._agent, self._task
-        system, session = (agent.system, agent.hired.session) if setup is None else (setup.system, setup.session)
+        system, before = (agent.system, ()) if setup is None else (setup.system, setup.session)
         extra_characters = len(system) + sum(len(spec.description) for spec in agent.specs)
         started = self._state.started
         environment, attachments = (started.environment, started.attachments) if started else ("", ())
         first = opening_message(environment, task.prompt, attachments)
-        opening = (*messages_of(session), *task.earlier, first)
+        session = (shown.message for shown in self._opening.shown)
+        opening = (*messages_of(before), *session, *task.earlier, first)
         self._state.conversation.transcript.open(opening, extra_characters)
 
     async def _run_rounds(self, loop: Loop, agent_control: AgentControl) -> Report:

@@ -11,6 +11,7 @@ from drone.agent.gates.verifier import Verifier
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
+from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
@@ -23,7 +24,8 @@ from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
-from mcc.contracts.shape import JsonAny, to_json
+from mcc.contracts.shape import JsonAny, digest, to_json
+from mcc.contracts.turn_context import TurnContext
 from mcc.permission.layers import Layer
 
 
@@ -63,11 +65,9 @@ def encoded_setup(
     limits: Limits,
     definition: AgentDefinition,
     owed: object,
-    session: Sequence[EarlierTurn],
 ) -> str:
-    """The setup as JSON: system prompt, tools, model, limits, the definition without its prompt, what the gate was made
-    of (`owed`), and the session's turns that the model was shown.
-    """
+    """The setup as JSON: system prompt, tools, model, limits, the definition without its prompt, and what the gate was
+    made of (`owed`)."""
     parts = (
         b'{"system":',
         _as_json(system),
@@ -81,8 +81,6 @@ def encoded_setup(
         _definition_as_json(definition),
         b',"gate":',
         to_json(owed),
-        b',"session":',
-        to_json(tuple(session)),
         b"}",
     )
     return b"".join(parts).decode()
@@ -122,7 +120,8 @@ _digest_of = IdentityCache[[AgentDefinition], str](definition_digest, most=64)
 
 @dataclass(slots=True)
 class Setup:
-    """The setup a run started with: system prompt, tools, earlier turns, spellings of its workspace's path.
+    """The setup a run started with: system prompt, tools, spellings of its workspace's path. `session`: earlier turns
+    that it was shown, in set-ups of versions that kept them there.
 
     `withheld`: tools that the drone has now and the run did not start with; they are not offered.
     """
@@ -202,8 +201,8 @@ class Hired:
 
     `requested_model`: the model name requested, None = that of its model. `notes`: steps at the start of each of its
     records. `tools_requested`: the names its tools were selected by, None = all of its parent's. `missing`: requested
-    tools it lacks. `owed`: what its gate was made of, as JSON. `session`: earlier turns, shown to its model at the
-    start of the conversation. `origin`: where its definition comes from. `model_settings` None: the definition's.
+    tools it lacks. `owed`: what its gate was made of, as JSON. `session`: what its model is shown of its
+    session. `origin`: where its definition comes from. `model_settings` None: the definition's.
     `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
     parent's. `egress`: as in `StartedCall`. `shows_fences`: whether its model may be shown untrusted text even without
@@ -216,7 +215,7 @@ class Hired:
     missing: tuple[str, ...] = ()
     owed: JsonAny = None
     model_settings: ModelSettings | None = None
-    session: tuple[EarlierTurn, ...] = ()
+    session: SessionOpening = NO_OPENING
     origin: DefinitionOrigin = _FROM_LIBRARY
     environment: str = ""
     roots: tuple[str, ...] = ()
@@ -276,16 +275,16 @@ class AgentParts:
     @property
     def setup(self) -> str:
         """What a resumed run must use again, as JSON. Not cached: kilobytes that each run needs only once."""
-        made = encoded_setup(
-            self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed, self.hired.session
-        )
+        made = encoded_setup(self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed)
         return shared(made)
 
     @property
     def definition_digest(self) -> str:
         return _digest_of(self.definition)
 
-    def started(self, task: Task, turn_limits: Limits, setup_digest: str) -> AgentStarted:
+    def started(
+        self, task: Task, turn_limits: Limits, setup_digest: str, context: TurnContext | None = None
+    ) -> AgentStarted:
         requested = self.definition.limits
         return AgentStarted(
             title=task.title or title_of(task.prompt),
@@ -308,6 +307,7 @@ class AgentParts:
             definition_digest=self.definition_digest,
             definition_origin=self.hired.origin,
             setup_digest=setup_digest,
+            context=context,
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +10,11 @@ import structlog
 
 from drone.agent.control.idle_watch import combined
 from drone.agent.ports.journal import JournalError
+from drone.agent.state.own_messages import OwnMessages
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from drone.worker.loop import AsyncStore, Grouped
+from drone.worker.sessions.opening import OpeningLost, Openings
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fold import Fold
@@ -72,6 +75,7 @@ class Finisher:
         self._store = store
         self._broadcaster = broadcaster
         self._suspects = suspects
+        self._openings = Openings(store)
         self._ends = Grouped(self._finish_group, MOST_TOGETHER)
 
     def poison(self, execution: Execution) -> OrderOutcome | None:
@@ -89,7 +93,7 @@ class Finisher:
         refused_before = False
         while True:
             try:
-                ending = ending_of(claim, journal.fold, execution, outcome, owed)
+                ending = await self._with_turn(execution, ending_of(claim, journal.fold, execution, outcome, owed))
                 ended = await self._ends.ask(ending)
             except StoreFenced as problem:
                 log.warning("the order is not this run's to end", order_id=order_id, problem=str(problem))
@@ -115,7 +119,7 @@ class Finisher:
                     self._suspects.forget(order_id)
                 return FinishedOrder(claim.order, ended.following)
             # The fold holds closing entries of an ending that was not stored: rebuild it from the stored entries.
-            journal.fold = await self._fold_again(order_id)
+            journal.fold, journal.own = await self._fold_again(order_id)
             if refused_before and owed:
                 # Commit the owed entries by themselves: the database may have refused only the outcome.
                 journal.owed += owed
@@ -217,12 +221,28 @@ class Finisher:
             else:
                 await self._refuse(control.id)
 
-    async def _fold_again(self, order_id: str) -> Fold:
-        fold = Fold(order_id)
+    async def _with_turn(self, execution: Execution, ending: Ending) -> Ending:
+        """The ending, with what the turn leaves to its session. Where that cannot be computed, a later turn tries."""
+        assert execution.held is not None
+        claim, journal = execution.held
+        try:
+            for entry in entries_of(ending):
+                journal.own.add(entry)
+            leaves = await self._openings.left_by(
+                claim.order, ending.outcome, journal.own, execution.opening, execution.redactor
+            )
+        except (OpeningLost, ValueError):
+            log.exception("what a turn leaves to its session could not be computed", order_id=execution.order_id)
+            return ending
+        return replace(ending, turn=leaves.turn, base=leaves.base)
+
+    async def _fold_again(self, order_id: str) -> tuple[Fold, OwnMessages]:
+        fold, messages = Fold(order_id), OwnMessages()
         while page := await self._store.patiently(lambda store: store.journal.read(order_id, after=fold.last_seq)):
             for entry in page:
                 fold.add(entry)
-        return fold
+                messages.add(entry)
+        return fold, messages
 
 
 def ending_of(

@@ -11,6 +11,7 @@ import structlog
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
 from drone.agent.control.inbox import People
+from drone.agent.ports.opening import SessionOpening
 from drone.agent.ports.write_access import WriteAccess
 from drone.agent.state.tree import Tree
 from drone.sandbox.places.paths import Workspace
@@ -152,6 +153,8 @@ class Execution:
         """Why the order can never have its workspace, and therefore ends."""
         self.waits_for: Sequence[Block] | None = None
         """What the tree of a parked order waits for."""
+        self.opening = SessionOpening()
+        """What the turn is shown of its session."""
         self.outcome: OrderOutcome | None = None
         """How the order ends, if `stop` is `Stop.END`."""
         self.pokes = 0

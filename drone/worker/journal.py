@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from drone.agent.ports.journal import Fenced, TextDelta, Unwritable
+from drone.agent.state.own_messages import OwnMessages
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
@@ -43,6 +44,8 @@ class OrderJournal:
         self.epoch = epoch
         self.incarnation = incarnation
         self.fold = fold
+        self.own = OwnMessages()
+        """What the order adds to its session, of its committed entries. The reader of earlier entries sets it."""
         self.sealed = False
         self.owed: list[Draft] = []
         """Entries that are committed before the next ones, or by `settle`."""
@@ -364,6 +367,7 @@ def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Futu
     for entry in entries:
         try:
             journal.fold.add(entry)
+            journal.own.add(entry)
         except Exception as problem:
             log.exception("an entry does not follow from those before", order_id=journal.order_id)
             fail(done, Unwritable(f"Entry {journal.last_seq} of order {journal.order_id} does not fit: {problem!r}"))

@@ -9,6 +9,7 @@ import structlog
 from drone.agent.control.idle_watch import Block
 from drone.agent.ports.journal import Fenced, JournalError
 from drone.agent.ports.report import is_exhausted
+from drone.agent.state.own_messages import OwnMessages
 from drone.agent.state.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.crew import Crew
@@ -22,18 +23,16 @@ from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople
+from drone.worker.sessions.opening import OpeningLost, Openings
 from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ToolFinished
-from mcc.contracts.order import EarlierTurn, OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.rows.values import Claim
 
 log = structlog.get_logger("drone.runner")
-
-SESSION_CHARACTERS = 100_000
-"""Bound on the text of earlier turns of the session that a turn is shown: about 25,000 tokens."""
 
 PAGE = 100
 FRESH = 2
@@ -58,6 +57,7 @@ class Runner:
         self._executions = executions
         self._writer = writer
         self._finisher = finisher
+        self._openings = Openings(store, crew.context_mode)
 
     async def work(self, order_id: str) -> FinishedOrder | None:
         """Claim, run and finish the order. Answers the order that was ended here; None when it was not claimed, or did
@@ -89,9 +89,9 @@ class Runner:
             return await self._finisher.abandon(execution, claim, problem)
 
     async def _carry_out(self, execution: Execution, claim: Claim) -> FinishedOrder | None:
-        fold, tree, weight = await self._read(claim)
+        fold, tree, messages, weight = await self._read(claim)
         journal = self._writer.open(execution.order_id, claim.epoch, fold, execution.incarnation)
-        journal.weight = weight
+        journal.weight, journal.own = weight, messages
         refusals = Refusals(self._store, claim.epoch)
         people = OrderPeople(self._store, execution.order_id, self._crew.expire_seconds)
         execution.hold(claim, journal, refusals, tree, people)
@@ -122,16 +122,16 @@ class Runner:
         await refusals.stored()
         return await self._finisher.finish(execution, outcome, owed)
 
-    async def _read(self, claim: Claim) -> tuple[Fold, Tree, int]:
-        """The journal so far, as the fold of the chat record and as the tree to resume from, and its approximate bytes
-        in memory.
+    async def _read(self, claim: Claim) -> tuple[Fold, Tree, OwnMessages, int]:
+        """The journal so far, as the fold of the chat record, as the tree to resume from and as what the turn adds to
+        its session, and its approximate bytes in memory.
 
         Most first attempts read nothing: the claim already tells what their journal holds.
         """
-        fold, tree = Fold(claim.order.id, claim.order.session_id), Tree()
+        fold, tree, messages = Fold(claim.order.id, claim.order.session_id), Tree(), OwnMessages()
         if claim.attempt == 1 and claim.last_seq <= FRESH:
             fold.last_seq, fold.attempt = claim.last_seq, 1
-            return fold, tree, 0
+            return fold, tree, messages, 0
         weight = 0
         while fold.last_seq < claim.last_seq:
             for entry in await self._store.patiently(
@@ -139,9 +139,10 @@ class Runner:
             ):
                 fold.add(entry)
                 tree.add(entry)
+                messages.add(entry)
                 weight += weight_of(entry.data)
         tree.take_over()
-        return fold, tree, weight
+        return fold, tree, messages, weight
 
     async def _turn(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> OrderOutcome | None:
         """Run the turn until it ends or the execution stops. Answers its outcome; None when this drone must not end the
@@ -162,25 +163,16 @@ class Runner:
         seen = {execution.order_id: execution.seen}
         await execution.take(await self._store.patiently(lambda store: store.controls.pending(seen)))
 
-    async def _session(self, order: WorkOrder) -> tuple[EarlierTurn, ...]:
-        """The earlier turns of the order's session. A first turn has some only where its session was forked."""
-        if order.session_seq == 1 and order.origin is None:
-            return ()
-        return tuple(
-            await self._store.patiently(lambda store: store.sessions.context(order, characters=SESSION_CHARACTERS))
-        )
-
     async def _attempt(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> OrderOutcome:
         """Resume from where an earlier attempt stopped, under the controls that were placed until now."""
         assert execution.router is not None
         # A control placed between the claim and `hold` poked this drone before it listened for this order.
         if claim.has_open_controls or execution.pokes != self._executions.pokes:
             await self._read_controls(execution)
-        # A master that has begun was shown the session before; its journal holds it.
-        session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
+            execution.opening = await self._openings.of(claim.order, tree, execution.redactor)
             documents = await self._documents(claim.order, journal)
             reached = await self._calls_before_target(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
@@ -188,7 +180,7 @@ class Runner:
                 context = OrderContext(
                     journal,
                     router=execution.router,
-                    session=session,
+                    session=execution.opening,
                     workspace=execution.directory,
                     seen=seen,
                     access=execution.access,
@@ -201,6 +193,8 @@ class Runner:
                 if execution.router.tree.checkpointed:
                     await journal.settle()  # before comparing the workspace, which may take long
                 return await self._with_changes(execution, claim, journal, outcome)
+        except OpeningLost as lost:
+            return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=f"{lost}.")
         except DocumentLost as lost:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
         except NotNow as problem:

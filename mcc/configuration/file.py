@@ -52,6 +52,7 @@ TABLES = (
     "mcp",
     "permission",
     "approvals",
+    "sessions",
 )
 MOST_BYTES = 1_000_000
 

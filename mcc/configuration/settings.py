@@ -29,6 +29,7 @@ from mcc.configuration.running import Presence, find_family
 from mcc.configuration.service_links import mistaken_links, without_service_links
 from mcc.configuration.workspaces import WorkspaceSettings
 from mcc.contracts.similar import close_matches, did_you_mean
+from mcc.contracts.turn_context import ContextMode
 from mcc.contracts.wire import KEY_PREFIX
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.patterns import Pattern
@@ -74,7 +75,16 @@ class DocumentFunctions(BaseModel):
     functions: tuple[ModuleName, ...] = ()
 
 
-SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces"})
+class SessionSettings(BaseModel):
+    """The table [sessions]. `context`: what later turns are shown of an ended one, all that its agent was shown and
+    said ("full") or its prompt and answer alone ("answers")."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context: ContextMode = "full"
+
+
+SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions"})
 """Tables of mcc.toml that both service and drones read."""
 
 
@@ -119,6 +129,7 @@ class SharedSettings(BaseModel):
     permission: OperatorPermission = OperatorPermission()
     approvals: ApprovalSettings = ApprovalSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
+    sessions: SessionSettings = SessionSettings()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
     _passed_over: str = PrivateAttr(default="")

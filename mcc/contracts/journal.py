@@ -29,6 +29,7 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.record import AgentEnd, ModelChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
+from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 
 JOURNAL_VERSION = 2
@@ -64,7 +65,8 @@ class AgentStarted(Fact):
     in the agent's first message, `attachments` what
     follows it. `model_settings` apply to this run and to its resumption; None in entries of version 3
     and before. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
-    the agent works on, if any. `model` None: the agent calls no model, like the generator of a document.
+    the agent works on, if any. `model` None: the agent calls no model, like the generator of a document. `context` is
+    what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -85,6 +87,7 @@ class AgentStarted(Fact):
     definition_digest: str
     definition_origin: DefinitionOrigin | None = None
     setup_digest: str
+    context: TurnContext | None = None
 
 
 class AgentStep(NotedFact):

@@ -34,6 +34,7 @@ from mcc.store.work.notes import NoteStore
 from mcc.store.work.orders import OrderStore, QueueBound
 from mcc.store.work.sessions import SessionStore
 from mcc.store.work.sweep import Sweeper
+from mcc.store.work.transcripts import TranscriptStore
 from mcc.store.work.workspaces import WorkspaceLines
 
 P = ParamSpec("P")
@@ -122,6 +123,7 @@ class Store:
     cancelling: Cancelling
     sessions: SessionStore
     removal: SessionRemoval
+    transcripts: TranscriptStore
     audit: Audit
     examiner: Examiner
     mender: Mender
@@ -181,6 +183,7 @@ def open_store(
         cancelling=Cancelling(database),
         sessions=SessionStore(database),
         removal=SessionRemoval(database),
+        transcripts=TranscriptStore(database),
         audit=Audit(database),
         examiner=Examiner(database),
         mender=Mender(database),

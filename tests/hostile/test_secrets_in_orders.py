@@ -21,6 +21,8 @@ from pydantic import SecretStr
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.ports.opening import SessionOpening
+from drone.agent.state.own_messages import TurnEnd, prompt_and_answer
 from drone.agent.state.tree import Tree
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -40,7 +42,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.model_facts import ModelReplied
-from mcc.contracts.order import EarlierTurn, NewOrder
+from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.logs import set_up_logs
@@ -314,11 +316,10 @@ async def test_a_run_that_goes_on_asks_what_the_first_one_asked(tmp_path: Path) 
 
 
 async def test_the_turns_before_are_shown_without_secrets(tmp_path: Path) -> None:
-    before = EarlierTurn(
-        order_id=fresh_id(), session_seq=1, prompt=f"It is {TOKEN}", status=OrderStatus.SUCCEEDED, answer=f"Yes, {KEY}."
-    )
+    end = TurnEnd(fresh_id(), 1, f"It is {TOKEN}", OrderStatus.SUCCEEDED, f"Yes, {KEY}.")
+    before = SessionOpening(prompt_and_answer(end, (), 9))
     model, order = ScriptedModel(["Well."]), order_from("go", tmp_path / "workspace", "master", None, [])
-    await crew(settings_in(tmp_path), model).run(order, OrderContext(MemoryJournal(order.id), session=(before,)))
+    await crew(settings_in(tmp_path), model).run(order, OrderContext(MemoryJournal(order.id), session=before))
     assert leaks(repr(model.asks)) == [] and f"It is {MARK}" in repr(model.asks)
 
 

@@ -8,11 +8,12 @@ import pytest
 
 import drone
 from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.opening import SessionOpening
+from drone.agent.state.own_messages import TurnEnd, prompt_and_answer
 from drone.generation import SubagentError, generate, run_subagent
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, GateChecked, ToolFinished
-from mcc.contracts.order import EarlierTurn
 from mcc.contracts.status import OrderStatus
 from tests.drone.generation.holding import Document
 from tests.drone.generation.test_orders import Service
@@ -219,10 +220,8 @@ async def test_two_flows_a_chat_has_its_history_and_a_generation_a_prompt_for_it
     assert all(len(ask.messages) == 1 for ask in model.asks), "nothing but the task"
     heard = ScriptedModel(["You said hello."])
     service = Service(tmp_path, document, heard)
-    earlier = EarlierTurn(
-        order_id=fresh_id(), session_seq=1, prompt="Hello!", status=OrderStatus.SUCCEEDED, answer="Hi."
-    )
-    await service.run(kind="chat", prompt="What did I say?", session=(earlier,))
+    earlier = prompt_and_answer(TurnEnd(fresh_id(), 1, "Hello!", OrderStatus.SUCCEEDED, "Hi."), (), 9)
+    await service.run(kind="chat", prompt="What did I say?", session=SessionOpening(earlier))
     assert next(message.text for message in heard.asks[0].messages if isinstance(message, UserMessage)) == "Hello!"
 
 

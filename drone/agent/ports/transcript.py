@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never, cast
 
-from drone.agent.ports.artifacts import preview, where_to_read
+from drone.agent.ports.artifacts import READ_ARTIFACT, preview, where_to_read
 from drone.agent.ports.messages import (
     AssistantMessage,
     Message,
@@ -50,6 +50,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
+from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 
 CHARACTERS_PER_TOKEN = 4
@@ -250,6 +251,10 @@ class Transcript:
     refused_pictures: dict[str, str] = field(default_factory=dict)
     readable: bool = False
 
+    def begin(self, started: AgentStarted) -> None:
+        """Learn from the start of the run what its model can do."""
+        self.readable = READ_ARTIFACT in started.tools
+
     def open(self, messages: Iterable[Message], extra_characters: int = 0) -> None:
         """Begin with these messages. `extra_characters`: sent with each request in addition to the messages."""
         whole = tuple(messages)
@@ -363,16 +368,29 @@ def _steered(asked: ControlApplied) -> str | None:
     return _REDIRECTED + asked.message if asked.mode == SteerMode.REDIRECT else asked.message
 
 
+def add_what_it_says(transcript: Transcript, fact: Fact) -> bool:
+    """Add to the transcript what an entry says to the model; False when it says nothing."""
+    if (text := text_for_model(fact)) is None:
+        return False
+    transcript.add_text(text, in_results=isinstance(fact, AgentStep | BudgetWarned) and fact.in_results)
+    return True
+
+
 def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
     """Each turn's prompt and answer. A turn without an answer gets one that says how it ended."""
     for turn in turns:
         yield UserMessage(turn.prompt)
-        yield AssistantMessage.of(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
+        yield AssistantMessage.of(turn.answer or without_answer(turn.status))
 
 
-def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
+def without_answer(status: OrderStatus) -> str:
+    """What stands in place of a turn's answer where it has none."""
+    return f"[This turn ended as {status.value}, without an answer.]"
+
+
+def note_of(turns: int) -> AgentStep:
     """The step that tells people how many turns of its session the agent was shown."""
-    before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
+    before = "the turn" if turns == 1 else f"the {turns} turns"
     return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")
 
 

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
-from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.inbox_item import InboxItem, item_id
-from drone.agent.ports.messages import AssistantMessage, Picture, ToolResult, ToolResults
+from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.pictures import REFUSED
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Cause, Halt, JudgedRun, Report, Stopped
-from drone.agent.ports.transcript import NOT_SENT, NUDGE, text_for_model
+from drone.agent.ports.transcript import NOT_SENT, NUDGE, add_what_it_says
 from drone.agent.state.progress import AnswerCheck
 from drone.agent.state.record_parts import (
     AskingState,
@@ -161,7 +160,7 @@ class RecordState:
             case AgentStarted():
                 self.started, self.conversation.task = known, known.prompt
                 self.finish_tools = frozenset(known.finish_tools)
-                self.conversation.transcript.readable = READ_ARTIFACT in known.tools
+                self.conversation.transcript.begin(known)
             case AgentFinished():
                 self.finished, self.asking.asked = known, None
             case ModelRetried() | ModelFellBack():
@@ -226,10 +225,8 @@ class RecordState:
             self._add_text(checked)
 
     def _add_text(self, fact: Fact) -> None:
-        if (text := text_for_model(fact)) is not None:
+        if add_what_it_says(self.conversation.transcript, fact):
             self._continue()
-            in_results = isinstance(fact, AgentStep | BudgetWarned) and fact.in_results
-            self.conversation.transcript.add_text(text, in_results=in_results)
 
     def _continue(self) -> None:
         """The run continues, so what it had brought before does not end it."""
@@ -273,11 +270,7 @@ class RecordState:
         calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
         self.denied = any(end.outcome is Outcome.DENIED for end in done)
-        results = (
-            ToolResult(end.call_id, end.name, end.content, end.is_error, tuple(map(Picture, end.images)))
-            for end in done
-        )
-        self.conversation.transcript.add(ToolResults(tuple(results)))
+        self.conversation.transcript.add(whole.results())
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
         self._judge(lambda: self.course.progress.observe(watched, whole.reply))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from drone.agent.ports.inbox_item import InboxItem
+from drone.agent.ports.messages import Picture, ToolResult, ToolResults
 from drone.agent.ports.report import Halt
 from drone.agent.ports.transcript import Estimate, Transcript
 from drone.agent.state.progress import AnswerCheck, RunProgress
@@ -39,6 +40,16 @@ class OpenReply:
 
     def call(self, call_id: str) -> ToolCall | None:
         return self._by_id.get(call_id)
+
+    def results(self, missing: str = "") -> ToolResults:
+        """The results in the order of the calls; `missing` is the error of a call that has none."""
+        return ToolResults(tuple(_result(call, self.finished.get(call.call_id), missing) for call in self.calls))
+
+
+def _result(call: ToolCall, end: ToolFinished | None, missing: str) -> ToolResult:
+    if end is None:
+        return ToolResult(call.call_id, call.name, missing, True)
+    return ToolResult(end.call_id, end.name, end.content, end.is_error, tuple(map(Picture, end.images)))
 
 
 @dataclass(slots=True)

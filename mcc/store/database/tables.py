@@ -2,7 +2,8 @@
 
 Those of sessions are defined in `mcc.store.database.session_tables`, those of documents in
 `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in `mcc.store.database.agent_tables`,
-those of files in `mcc.store.database.artifact_tables`; other modules import all of them from here.
+those of files in `mcc.store.database.artifact_tables`, those of what
+sessions are shown in `mcc.store.database.transcript_tables`; other modules import all of them from here.
 """
 
 import sqlalchemy as sa
@@ -29,6 +30,8 @@ from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
 from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
 from mcc.store.database.session_tables import SESSIONS as SESSIONS
+from mcc.store.database.transcript_tables import BASES as BASES
+from mcc.store.database.transcript_tables import TRANSCRIPTS as TRANSCRIPTS
 
 
 def _status_in(*statuses: OrderStatus) -> str:

@@ -13,6 +13,7 @@ from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.documents.blueprint import Blueprint
+from mcc.store.rows.stored_turns import NewBase, StoredTurn
 
 T = TypeVar("T")
 
@@ -165,7 +166,11 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A drone's request to end an order: last entries (closings, then `order.finished`), outcome and record tree."""
+    """A drone's request to end an order: last entries (closings, then `order.finished`), outcome and record tree.
+
+    `turn`: what the turn adds to its session; None: a later turn computes it. `base`: what its session is shown from
+    now on in place of everything through this turn.
+    """
 
     order_id: str
     epoch: int
@@ -174,6 +179,8 @@ class Ending:
     drafts: Sequence[Draft]
     outcome: OrderOutcome
     record: ChatRecord | None
+    turn: StoredTurn | None = None
+    base: NewBase | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from mcc.store.database.tables import JOURNAL, ORDERS, STATE
 from mcc.store.rows.control_rows import apply_controls, controls_of
 from mcc.store.rows.order_rows import OrderState, is_held, lock, write
 from mcc.store.rows.texts import parsed
+from mcc.store.rows.transcript_rows import keep_base, keep_turn
 from mcc.store.rows.transitions import (
     SOLO,
     applied_draft,
@@ -305,7 +306,12 @@ def _finish(connection: Connection, ending: Ending) -> OrderState:
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     if any(must_be_read(control, ending) for control in controls):
         raise _controls_pending(state)
-    return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
+    ended = end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
+    if ending.turn is not None:
+        keep_turn(connection, ending.turn)
+        if ending.base is not None:
+            keep_base(connection, ending.turn, ending.base, micros(ending.drafts[-1].at))
+    return ended
 
 
 def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, OrderState | StoreError]:

@@ -38,6 +38,7 @@ from mcc.store.rows.new_rows import NewRows
 from mcc.store.rows.order_rows import OrderState, lock, text_json
 from mcc.store.rows.session_rows import IS_THERE, source_of_fork
 from mcc.store.rows.texts import text_digest
+from mcc.store.rows.transcript_rows import void_bases
 from mcc.store.rows.transitions import (
     busy_sentence,
     cancelled_by,
@@ -72,7 +73,10 @@ _UNFINISHED = (
 )
 """The first unfinished order of a session, and the second one if there is one."""
 _LEAVE_OUT = (
-    sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
+    sa.update(ORDERS)
+    .where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False))
+    .values(left_out=True)
+    .returning(ORDERS.c.session_id, ORDERS.c.session_seq)
 )
 _SOURCE = sa.select(ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted")).with_for_update(read=True)
 _SHARE_TEXTS = sa.text(
@@ -380,5 +384,6 @@ def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[P
 
 def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:
     """Leave a turn out of its session's context, with an audit note; repeating it changes and notes nothing."""
-    if connection.execute(_LEAVE_OUT, {"wanted": order_id}).rowcount:
+    if (row := connection.execute(_LEAVE_OUT, {"wanted": order_id}).first()) is not None:
+        void_bases(connection, row.session_id, row.session_seq, micros(at))
         add_note(connection, at, ROLLED_BACK, principal=principal, order_id=order_id, detail={})

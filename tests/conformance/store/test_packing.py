@@ -111,12 +111,11 @@ def test_packed_turns_are_in_the_context_of_later_ones(scene: Scene) -> None:
     held.finish()
     fork = scene.store.orders.fork(held.order_id, NewFork(after=3, prompt="go another way"), principal="t").order
     scene.hold(fork.id).finish()
-    sessions = [scene.store.orders.get(one).session_id for one in (held.order_id, fork.id)]
-    later = [scene.place("second", session_id=one) for one in sessions]
-    before = [scene.store.sessions.context(one, characters=1_000) for one in later]
+    turns = sorted([held.order_id, fork.id])
+    before = {row.order_id: row for row in scene.store.transcripts.ends(turns)}
     assert len(pack(scene)) == 2
-    assert [scene.store.sessions.context(one, characters=1_000) for one in later] == before
-    assert "and hurry" in before[0][0].prompt and "go another way" in before[1][-1].prompt
+    assert {row.order_id: row for row in scene.store.transcripts.ends(turns)} == before
+    assert before[held.order_id].steers == ["and hurry"] and before[fork.id].steers[-1] == "go another way"
 
 
 def test_a_pack_is_pruned_as_rows_are(scene: Scene) -> None:

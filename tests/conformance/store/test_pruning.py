@@ -1,6 +1,7 @@
 """Retention removes old journals and keeps everything that is still used, wherever it is interrupted."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 
@@ -126,10 +127,11 @@ def test_a_pruned_turn_is_in_the_context_of_later_ones(scene: Scene) -> None:
     scene.clock.advance(31 * DAY)
     session = scene.store.orders.get(held.order_id).session_id
     later = scene.place("second", session_id=session)
-    before = scene.store.sessions.context(later, characters=1_000)
+    assert [turn.order_id for turn in scene.store.transcripts.past(later).turns] == [held.order_id]
+    (before,) = scene.store.transcripts.ends([held.order_id])
     assert clear(scene).orders == 1
-    assert scene.store.sessions.context(later, characters=1_000) == before
-    assert "and hurry" in before[0].prompt
+    assert scene.store.transcripts.ends([held.order_id]) == [replace(before, pruned=True)]
+    assert before.steers == ["and hurry"]
 
 
 def test_a_pruned_order_is_retried_and_not_forked(scene: Scene) -> None:

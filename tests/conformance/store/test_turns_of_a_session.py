@@ -1,15 +1,14 @@
-"""The context of a turn: the earlier turns of its session that were not rolled back, as far as they fit."""
+"""What a turn is shown: the earlier turns of its session that were not rolled back."""
 
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
-from mcc.contracts.order import EarlierTurn, NewFork, WorkOrder
+from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.store.rows.values import EndedOrder
+from mcc.store.work.transcripts import TurnRow
 from tests.conformance.store.scene import Scene
-
-ALL = 1_000_000
 
 
 def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder:
@@ -18,8 +17,14 @@ def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder
     return order
 
 
-def shown(scene: Scene, order: WorkOrder, characters: int = ALL) -> list[str]:
-    return [turn.prompt for turn in scene.store.sessions.context(order, characters=characters)]
+def ends(scene: Scene, order: WorkOrder) -> list[TurnRow]:
+    """The turns that this one is shown, in their order."""
+    turns = [turn.order_id for turn in scene.store.transcripts.past(order).turns]
+    return sorted(scene.store.transcripts.ends(turns), key=lambda row: turns.index(row.order_id))
+
+
+def shown(scene: Scene, order: WorkOrder) -> list[str]:
+    return ["\n\n".join((row.prompt, *row.steers)) for row in ends(scene, order)]
 
 
 def test_the_first_turn_has_an_empty_context(scene: Scene) -> None:
@@ -32,9 +37,9 @@ def test_the_context_of_a_turn_has_the_earlier_turns_in_sequence(scene: Scene) -
     second = ended(scene, "two", first.session_id)
     third = scene.place("three", session_id=first.session_id)
     scene.place("four", session_id=first.session_id)
-    assert scene.store.sessions.context(third, characters=ALL) == [
-        EarlierTurn(order_id=first.id, session_seq=1, prompt="one", status=OrderStatus.SUCCEEDED, answer="the answer"),
-        EarlierTurn(order_id=second.id, session_seq=2, prompt="two", status=OrderStatus.SUCCEEDED, answer="the answer"),
+    assert [(row.order_id, row.session_seq, row.prompt, row.status, row.answer) for row in ends(scene, third)] == [
+        (first.id, 1, "one", OrderStatus.SUCCEEDED, "the answer"),
+        (second.id, 2, "two", OrderStatus.SUCCEEDED, "the answer"),
     ]
     assert shown(scene, second) == ["one"]
 
@@ -59,7 +64,7 @@ def test_failed_and_cancelled_turns_are_shown_with_their_status(scene: Scene) ->
     second = scene.place("two", session_id=first.session_id)
     scene.store.controls.request(second.id, ControlKind.CANCEL, NewControl(), principal="p")
     third = scene.place("three", session_id=first.session_id)
-    one, two = scene.store.sessions.context(third, characters=ALL)
+    one, two = ends(scene, third)
     assert (one.status, two.status) == (OrderStatus.FAILED, OrderStatus.CANCELLED)
     assert two.answer is None
 
@@ -69,24 +74,6 @@ def test_a_retry_is_not_shown_the_turn_that_it_repeats(scene: Scene) -> None:
     second = ended(scene, "two", first.session_id)
     again = scene.store.orders.retry(second.id, principal="p").order
     assert shown(scene, again) == ["one"]
-
-
-def test_the_newest_turns_that_fit_are_shown(scene: Scene) -> None:
-    first = ended(scene, "a" * 50)
-    ended(scene, "b" * 50, first.session_id)
-    third = scene.place("three", session_id=first.session_id)
-    each = 50 + len("the answer")
-    assert shown(scene, third, 2 * each) == ["a" * 50, "b" * 50]
-    assert shown(scene, third, 2 * each - 1) == ["b" * 50]
-
-
-def test_the_very_newest_turn_is_shortened_when_it_does_not_fit(scene: Scene) -> None:
-    first = ended(scene, "one")
-    ended(scene, "a" * 500 + "b" * 500, first.session_id)
-    third = scene.place("three", session_id=first.session_id)
-    (turn,) = scene.store.sessions.context(third, characters=200)
-    assert turn.prompt == "a" * 50 + "\n[… 900 characters are left out …]\n" + "b" * 50
-    assert turn.answer == "the answer"
 
 
 def test_a_retry_of_a_retry_is_shown_neither(scene: Scene) -> None:

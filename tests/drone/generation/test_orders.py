@@ -6,6 +6,7 @@ from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask
+from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.generation.port import MemoryDocuments
@@ -16,7 +17,7 @@ from mcc.configuration.trust import TrustStore
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, DocumentChanged, ToolFinished
-from mcc.contracts.order import EarlierTurn, NewOrder, OrderOutcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.generation.holding import Document
@@ -51,7 +52,7 @@ class Service:
         trust = TrustStore(folder / "configuration" / "trust.json")
         self.crew = Crew(settings, Definitions.load(), OneModel(model, names), trust=trust)
 
-    async def run(self, session: tuple[EarlierTurn, ...] = (), **asked: Any) -> OrderOutcome:
+    async def run(self, session: SessionOpening = NO_OPENING, **asked: Any) -> OrderOutcome:
         order = order_of(self.document, **asked)
         self.journal = MemoryJournal(order.id)
         documents = MemoryDocuments(self.document, self.journal, {})

@@ -29,6 +29,7 @@ from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import OrderOutcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.turn_context import ContextMode
 from mcc.definitions.scopes import UsableAgents
 from mcc.documents.functions import Functions
 from mcc.redaction import Redactor
@@ -51,6 +52,7 @@ class FakeCrew(Crew):
     programs = None
     egress = None
     expire_seconds = 3_600.0
+    context_mode: ContextMode = "full"
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()

@@ -122,7 +122,15 @@ async def test_a_turn_after_a_fork_is_shown_the_forks_prompt_and_the_turns_befor
         fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
         await talk.work(fork)
         await talk.say("four", fork.session_id)
-        assert said(talk.asked[-1].messages) == ["one", "About one.", "two\n\nthree", "About three.", "four"]
+        assert said(talk.asked[-1].messages) == [
+            "one",
+            "About one.",
+            "two",
+            "About two.",
+            "three",
+            "About three.",
+            "four",
+        ]
 
 
 async def test_a_fork_from_before_the_master_began_is_shown_the_earlier_turns_of_its_source() -> None:

@@ -88,6 +88,7 @@ from mcc.contracts.record import (
 )
 from mcc.contracts.sessions import NewSession, Session
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress, Wake
@@ -185,6 +186,15 @@ FACTS: tuple[Fact, ...] = (
         definition_digest="d" * 64,
         definition_origin=ORIGIN,
         setup_digest="e" * 64,
+        context=TurnContext(
+            mode="full",
+            base="b" * 64,
+            turns=("an-earlier-order",),
+            messages=7,
+            tokens=512,
+            digest="c" * 64,
+            environment={"git": "a" * 64},
+        ),
     ),
     AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,)),
     AgentReused(message="And now the tests.", turn=2),

@@ -1,0 +1,152 @@
+"""The opening of a turn: what its agent is shown of its session's earlier turns, and how it is made to fit."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.shown import ShownMessage, canonical, digest_of
+from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, length, note_of, request_in
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.turn_context import ContextMode, TurnContext
+from mcc.redaction import Redactor
+
+REPLY_TOKENS = 4_096
+"""Left free for the reply; in a small window, an eighth of it."""
+
+OTHER_TOKENS = 9_000
+"""Left free for what a turn adds before anything can be shortened; in a small window, a tenth of it."""
+
+UNKNOWN_WINDOW = 100_000
+"""Tokens that an opening takes at most, while nobody has said how large the window of its model is."""
+
+LINE_CHARACTERS = 120
+LINES_SHARE = 8
+"""The lines of turns that are not shown take at most this part of the window."""
+
+HEADING = (
+    "# Earlier in this conversation\n\nThese turns did not fit any more. Only the beginning of each request is left:\n"
+)
+
+PUT_AWAY = "put_away"
+"""Name of the step that says how many turns of the session are shown by a line only."""
+
+_LEFT_OUT = "(earlier turns are not listed)"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpening:
+    """`shown`: the messages of earlier turns, oldest first. `base`, `turns`: what they are stored as, as in
+    `TurnContext`. `put_away`: how many turns were reduced to a line for this turn.
+    """
+
+    shown: tuple[ShownMessage, ...] = ()
+    base: str | None = None
+    turns: tuple[str, ...] = ()
+    mode: ContextMode = "full"
+    put_away: int = 0
+
+    def without(self, redactor: Redactor) -> "SessionOpening":
+        """The same opening as models may be shown it, without secrets."""
+        return replace(self, shown=tuple(one.without(redactor) for one in self.shown))
+
+    @property
+    def characters(self) -> int:
+        return sum(length(one.message) for one in self.shown)
+
+    @property
+    def count(self) -> int:
+        """The number of turns that are shown."""
+        return len({one.order_id for one in self.shown if one.order_id})
+
+    @property
+    def notes(self) -> tuple[AgentStep, ...]:
+        """The step that tells people how many turns of its session the agent is shown; none without any."""
+        return (note_of(self.count),) if self.count else ()
+
+    @property
+    def steps(self) -> tuple[AgentStep, ...]:
+        """The step that tells people that turns were put away; none where all are shown."""
+        if self.put_away == 0:
+            return ()
+        shown = "turn is shown by a line" if self.put_away == 1 else f"{self.put_away} turns are shown by a line each"
+        return (
+            AgentStep(name=PUT_AWAY, message=f"The session did not fit into the model's context: the oldest {shown}."),
+        )
+
+    def context(self) -> TurnContext | None:
+        """What the journal says of it; None when nothing is shown."""
+        if not self.shown:
+            return None
+        return TurnContext(
+            mode=self.mode,
+            base=self.base,
+            turns=self.turns,
+            messages=len(self.shown),
+            tokens=self.characters // CHARACTERS_PER_TOKEN,
+            digest=digest_of(self.shown),
+        )
+
+
+NO_OPENING = SessionOpening()
+"""That of a first turn, and of an agent without a session."""
+
+
+async def fitted(
+    opening: SessionOpening, window: int | None, besides: int, keep: Callable[[str], Awaitable[str]]
+) -> SessionOpening:
+    """The opening, as it is where it fits into a window of so many tokens beside `besides` characters, which are sent
+    with it. Where it does not, its oldest turns become a line each until half of the window is free, and the whole is
+    kept as a base (`keep` answers the digest of a text).
+    """
+    tokens = window or UNKNOWN_WINDOW
+    free = min(REPLY_TOKENS, tokens // 8) + min(OTHER_TOKENS, tokens // 10)
+    if not opening.shown or (opening.characters + besides) // CHARACTERS_PER_TOKEN + free <= tokens:
+        return opening
+    short, put_away = _with_lines(opening.shown, max(0, tokens * CHARACTERS_PER_TOKEN // 2 - besides), tokens)
+    if put_away == 0:
+        return opening
+    base = await keep(canonical(short).decode())
+    return replace(opening, shown=short, base=base, turns=(), put_away=put_away)
+
+
+def _with_lines(shown: Sequence[ShownMessage], most: int, tokens: int) -> tuple[tuple[ShownMessage, ...], int]:
+    """The messages, of which the oldest turns are lines so that the whole has at most so many characters; and how many
+    turns that were."""
+    groups = [(order_id, [*messages]) for order_id, messages in groupby(shown, key=lambda one: one.order_id)]
+    before = groups.pop(0)[1] if groups and not groups[0][0] else []
+    lines = [line for one in before for line in _lines_of(one)]
+    left = sum(length(one.message) for _, messages in groups for one in messages)
+    number = 0
+    while number < len(groups) and left + sum(map(len, lines)) > most:
+        _, messages = groups[number]
+        left -= sum(length(one.message) for one in messages)
+        lines = _newest([*lines, _line(messages)], tokens * CHARACTERS_PER_TOKEN // LINES_SHARE)
+        number += 1
+    if number == 0:
+        return tuple(shown), 0
+    last = groups[number - 1][1][-1]
+    listed = ShownMessage.of(UserMessage(HEADING + "\n".join(lines)), "", last.turn, 0)
+    return (listed, *(one for _, messages in groups[number:] for one in messages)), number
+
+
+def _lines_of(listed: ShownMessage) -> Iterator[str]:
+    text = listed.message.text if isinstance(listed.message, UserMessage) else ""
+    yield from text.removeprefix(HEADING).split("\n")
+
+
+def _line(messages: Sequence[ShownMessage]) -> str:
+    first = messages[0]
+    text = first.message.text if isinstance(first.message, UserMessage) else ""
+    words = " ".join(request_in(text).split())
+    return f"turn {first.turn}: {words[:LINE_CHARACTERS]}"
+
+
+def _newest(lines: Sequence[str], most: int) -> list[str]:
+    """The newest lines that have at most so many characters together, after a word about the others."""
+    kept: list[str] = []
+    for line in reversed(lines):
+        if sum(map(len, kept)) + len(line) > most:
+            return [_LEFT_OUT, *kept[::-1]]
+        kept.append(line)
+    return kept[::-1]

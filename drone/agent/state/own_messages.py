@@ -1,0 +1,141 @@
+"""What a turn adds to its session: the messages of its root agent, computed from the entries of its journal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
+from drone.agent.ports.pictures import REFUSED, with_pictures
+from drone.agent.ports.shown import ShownMessage
+from drone.agent.ports.transcript import Transcript, add_what_it_says, opening_message, without_answer
+from drone.agent.state.record_parts import OpenReply
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import AgentStarted, AgentStep, AnyFact, Clipped, ControlApplied, ToolFinished, TranscriptCompacted
+from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.turn_context import ContextMode
+
+NOT_ENDED = "The turn ended before this call did."
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended, as its order's row says. `turn`: its number in its session."""
+
+    order_id: str
+    turn: int
+    prompt: str
+    status: OrderStatus
+    answer: str | None
+
+
+@dataclass(slots=True)
+class OwnMessages:
+    """The messages of a turn's root agent, as its model was shown them, without those of earlier turns.
+
+    Every entry of the order is added in order; those of other records change nothing.
+    """
+
+    started: AgentStarted | None = None
+    """The start of the root agent."""
+    last_seq: int = 0
+    artifacts: dict[str, str] = field(default_factory=dict)
+    """Digests of whole results that its model was shown in part, by call id."""
+    found: dict[str, None] = field(default_factory=dict)
+    """Deferred tools that it has searched for, in order."""
+    _root: str | None = None
+    _transcript: Transcript = field(default_factory=Transcript)
+    _open: OpenReply | None = None
+    _steers: list[str] = field(default_factory=list)
+    _seqs: list[int] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        self.last_seq = entry.seq
+        fact, origin = cast(AnyFact, entry.data), entry.origin
+        if isinstance(fact, AgentStarted) and origin.parent_id is None and self.started is None:
+            self.started, self._root = fact, origin.record_id
+            self._transcript.begin(fact)
+            self._transcript.add(opening_message(fact.environment, fact.prompt, fact.attachments))
+        elif self._root is not None and origin.record_id == self._root:
+            self._apply(fact)
+        self._seqs += [entry.seq] * (len(self._transcript.said) - len(self._seqs))
+
+    def _apply(self, fact: AnyFact) -> None:
+        match fact:
+            case ModelReplied():
+                self._transcript.add(AssistantMessage(fact.blocks, fact.model))
+                self._open = OpenReply(fact) if fact.calls_tools else None
+            case ToolFinished():
+                self._finished(fact)
+            case TranscriptCompacted():
+                self._transcript.clip(fact.clipped)
+                self.artifacts |= {clip.call_id: clip.artifact for clip in fact.clipped}
+            case ControlApplied(control="steer", message=str(message)):
+                self._steers.append(message)
+                add_what_it_says(self._transcript, fact)
+            case AgentStep(pictures=pictures) if pictures:
+                self._transcript.refused_pictures.update(dict.fromkeys(pictures, REFUSED))
+            case _:
+                add_what_it_says(self._transcript, fact)
+
+    def _finished(self, done: ToolFinished) -> None:
+        if self._open is None or self._open.call(done.call_id) is None:
+            return
+        self._open.finished[done.call_id] = done
+        self.found.update(dict.fromkeys(done.found))
+        if done.artifact is not None:
+            self.artifacts[done.call_id] = done.artifact
+        if self._open.is_done:
+            self._transcript.add(self._open.results())
+            self._open = None
+
+    @property
+    def clips(self) -> dict[str, Clipped]:
+        """The results that were shortened during the turn, those of earlier turns included, by call id."""
+        return self._transcript.clips
+
+    @property
+    def refused_pictures(self) -> Mapping[str, str]:
+        """By digest, why a picture is not shown any more, of earlier turns or of this one."""
+        return self._transcript.refused_pictures
+
+    def as_shown(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages without the pictures that a provider refused."""
+        whys = self.refused_pictures
+        return with_pictures(messages, lambda picture: whys.get(picture.image.artifact, picture)) if whys else messages
+
+    @property
+    def readable(self) -> bool:
+        """Whether its model can read artifacts."""
+        return self._transcript.readable
+
+    def at_end(self, end: TurnEnd, mode: ContextMode) -> tuple[ShownMessage, ...]:
+        """The messages that later turns are shown of this ended turn.
+
+        Prompt and answer where no agent called a model, and in the mode "answers". A turn that ended without an answer
+        gets one that says so, and a call without a result one that says that.
+        """
+        if mode == "answers" or self.started is None or self.started.model is None:
+            return self._brief(end)
+        placed: list[tuple[int, Message]] = [*zip(self._seqs, self.as_shown(self._transcript.said), strict=True)]
+        if self._open is not None:
+            placed.append((self.last_seq, self._open.results(NOT_ENDED)))
+        last = placed[-1][1]
+        answered = isinstance(last, AssistantMessage) and not last.tool_calls
+        if not answered and end.status is not OrderStatus.SUCCEEDED:
+            placed.append((self.last_seq, AssistantMessage.of(without_answer(end.status))))
+        return tuple(ShownMessage.of(message, end.order_id, end.turn, seq, self.artifacts) for seq, message in placed)
+
+    def _brief(self, end: TurnEnd) -> tuple[ShownMessage, ...]:
+        return prompt_and_answer(end, self._steers, self.last_seq)
+
+
+def prompt_and_answer(end: TurnEnd, steers: Iterable[str], last_seq: int) -> tuple[ShownMessage, ...]:
+    """A turn as its prompt, with what people told its agent later, and its answer. `last_seq`: the number of its last
+    entry."""
+    prompt = "\n\n".join((end.prompt, *steers))
+    answer = AssistantMessage.of(end.answer or without_answer(end.status))
+    return (
+        ShownMessage.of(UserMessage(prompt), end.order_id, end.turn, 1),
+        ShownMessage.of(answer, end.order_id, end.turn, last_seq),
+    )

@@ -1,0 +1,219 @@
+"""What a turn is shown of its session, read from stored turns; those that are not stored are computed from journals."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import structlog
+
+from drone.agent.ports.opening import SessionOpening
+from drone.agent.ports.shown import ShownMessage, canonical, digest_of, read_all
+from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, length, with_clipped
+from drone.agent.state.own_messages import OwnMessages, TurnEnd, prompt_and_answer
+from drone.agent.state.tree import Tree
+from drone.worker.loop import AsyncStore
+from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.turn_context import MOST_AFTER_BASE, ContextMode, TurnContext
+from mcc.redaction import Redactor
+from mcc.store.database.errors import JournalPruned
+from mcc.store.rows.stored_turns import NewBase, StoredTurn
+from mcc.store.rows.texts import parsed
+from mcc.store.work.transcripts import EndedTurn, TurnRow
+
+log = structlog.get_logger("drone.opening")
+
+PAGE = 200
+MOST_READ = 200
+"""Most turns that are computed from their journals for one opening, the newest; of older ones only prompt and answer
+are shown."""
+
+BASE_CHARACTERS = 1_000_000
+"""A context that is larger than this behind its base becomes a new base."""
+
+
+class OpeningLost(Exception):
+    """What a turn was shown cannot be put together again."""
+
+
+class Openings:
+    """Puts together what turns are shown, and what they leave to later turns. `mode` is that of new turns where their
+    session has none."""
+
+    def __init__(self, store: AsyncStore, mode: ContextMode = "full") -> None:
+        self._store = store
+        self._mode = mode
+
+    async def of(self, order: WorkOrder, tree: Tree, redactor: Redactor) -> SessionOpening:
+        """What the turn is shown: one that has begun, as `tree` says, exactly what it was shown before.
+        `redactor`: applied to what is computed now, as a journal was when it was written.
+
+        Raises `OpeningLost` where that cannot be had any more.
+        """
+        if order.kind is not OrderKind.CHAT:
+            return SessionOpening(mode=self._mode)
+        if (root := tree.begun(tree.root)) is not None:
+            context = None if root.started is None else root.started.context
+            return SessionOpening(mode=self._mode) if context is None else await self._again(context, redactor)
+        past = await self._store.patiently(lambda store: store.transcripts.past(order))
+        mode = past.mode or self._mode
+        base = [] if past.base is None else await self._base(past.base)
+        shown = [one for one in base if one.order_id not in past.left_out] + await self._shown(
+            past.turns, mode, redactor
+        )
+        return SessionOpening(tuple(shown), past.base, tuple(turn.order_id for turn in past.turns), mode)
+
+    async def _again(self, context: TurnContext, redactor: Redactor) -> SessionOpening:
+        turns = await self._store.patiently(lambda store: store.transcripts.named(context.turns))
+        for computed in (False, True):
+            if computed:
+                turns = [replace(turn, messages=None) for turn in turns]
+            opening = await self._put_together(context, turns, redactor)
+            if digest_of(opening.shown) == context.digest:
+                return opening
+            log.warning("what a turn was shown differs from what is stored", computed=computed)
+        raise OpeningLost("what this turn was shown of its session cannot be put together again")
+
+    async def _put_together(
+        self, context: TurnContext, turns: Sequence[EndedTurn], redactor: Redactor
+    ) -> SessionOpening:
+        base = [] if context.base is None else await self._base(context.base)
+        left_out = {turn.retries for turn in turns}
+        shown = [one for one in base if one.order_id not in left_out] + await self._shown(turns, context.mode, redactor)
+        return SessionOpening(tuple(shown), context.base, context.turns, context.mode)
+
+    async def _base(self, digest: str) -> list[ShownMessage]:
+        try:
+            text = await self._store.patiently(lambda store: store.texts.kept(digest))
+        except KeyError:
+            raise OpeningLost("a stored context of this session is gone") from None
+        return [*read_all(parsed(text))]
+
+    async def _shown(self, turns: Sequence[EndedTurn], mode: ContextMode, redactor: Redactor) -> list[ShownMessage]:
+        missing = [turn.order_id for turn in turns if turn.messages is None]
+        computed = await self._computed(missing, mode, redactor) if missing else {}
+        shown: list[ShownMessage] = []
+        for turn in turns:
+            if turn.messages is None:
+                shown += computed.get(turn.order_id, ())
+            else:
+                shown += read_all(parsed(turn.messages))
+        return shown
+
+    async def _computed(
+        self, missing: Sequence[str], mode: ContextMode, redactor: Redactor
+    ) -> dict[str, tuple[ShownMessage, ...]]:
+        """The messages of turns that are not stored, by order; those computed from journals are stored now."""
+        rows = await self._store.patiently(lambda store: store.transcripts.ends(missing))
+        ends = {row.order_id: row for row in rows}
+        shown: dict[str, tuple[ShownMessage, ...]] = {}
+        stored: list[StoredTurn] = []
+        for number, order_id in enumerate(reversed(missing)):
+            row = ends[order_id]
+            end = end_of(row, redactor)
+            journaled = None if row.pruned or number >= MOST_READ else await self._read(order_id)
+            if journaled is None:
+                shown[order_id] = prompt_and_answer(end, map(redactor.text, row.steers), row.last_seq)
+            else:
+                shown[order_id] = journaled.at_end(end, mode)
+                stored.append(stored_turn(row.session_id, shown[order_id], journaled))
+        await self._store.patiently(lambda store: store.transcripts.keep(stored))
+        return shown
+
+    async def _read(self, order_id: str) -> OwnMessages | None:
+        """The fold of an ended order's journal; None where it was pruned meanwhile."""
+        messages = OwnMessages()
+        try:
+            while page := await self._store.page(order_id, after=messages.last_seq, limit=PAGE):
+                for entry in page:
+                    messages.add(entry)
+        except JournalPruned:
+            return None
+        return messages
+
+    async def left_by(
+        self, order: WorkOrder, outcome: OrderOutcome, own: OwnMessages, opening: SessionOpening, redactor: Redactor
+    ) -> "TurnLeaves":
+        """What a turn that ends leaves to its session. `own` holds all its entries.
+
+        Raises `OpeningLost`, ValueError where what it was shown cannot be read any more.
+        """
+        context = None if own.started is None else own.started.context
+        mode = opening.mode if context is None else context.mode
+        end = TurnEnd(order.id, order.session_seq, redactor.text(order.prompt), outcome.status, outcome.answer)
+        added = own.at_end(end, mode)
+        turn = stored_turn(order.session_id, added, own)
+        if context is None:
+            return TurnLeaves(turn, None)
+        handles = False
+        if context.base is not None and not context.turns:
+            # Only its own journal knows a base that was made for this turn.
+            past = await self._store.patiently(lambda store: store.transcripts.past(order))
+            handles = past.base != context.base
+        if context.base != opening.base:
+            opening = await self._again(context, redactor)
+        return TurnLeaves(turn, _base_of(order, opening, added, own, handles=handles))
+
+
+class TurnLeaves(NamedTuple):
+    """What a turn leaves to its session: its own messages, and a base that takes the place of everything before."""
+
+    turn: StoredTurn
+    base: NewBase | None
+
+
+def _base_of(
+    order: WorkOrder, opening: SessionOpening, added: Sequence[ShownMessage], own: OwnMessages, *, handles: bool
+) -> NewBase | None:
+    """The base that the session is shown from now on, where its turns should not be put together one by one.
+    `handles`: turns were reduced to lines for this one."""
+    kind = None if order.origin is None else order.origin.kind
+    # Turns after the one that it repeats are shown to later turns, and were not to it.
+    if kind == "retry" or not opening.shown:
+        return None
+    clipped = (own.clips or own.refused_pictures) and _clipped(opening.shown, own)
+    if handles:
+        reason = "handles"
+    elif clipped and clipped != opening.shown:
+        reason = "clip"
+    elif kind == "fork":
+        reason = "fork"
+    elif len(opening.turns) + 1 >= MOST_AFTER_BASE or _behind_base(opening, added) > BASE_CHARACTERS:
+        reason = "rollup"
+    else:
+        return None
+    context = (*(clipped or opening.shown), *added)
+    turns = dict.fromkeys(one.order_id for one in context if one.order_id)
+    return NewBase(canonical(context).decode(), reason, tuple(turns))
+
+
+def _clipped(shown: Sequence[ShownMessage], own: OwnMessages) -> tuple[ShownMessage, ...]:
+    messages = own.as_shown([*with_clipped([one.message for one in shown], own.clips, own.readable)])
+    return tuple(
+        one if message == one.message else one.saying(message) for one, message in zip(shown, messages, strict=True)
+    )
+
+
+def _behind_base(opening: SessionOpening, added: Sequence[ShownMessage]) -> int:
+    turns = set(opening.turns)
+    behind = [one for one in opening.shown if one.order_id in turns]
+    return sum(length(one.message) for one in (*behind, *added))
+
+
+def stored_turn(session_id: str, shown: Sequence[ShownMessage], own: OwnMessages) -> StoredTurn:
+    """What a turn adds to its session, as its row."""
+    return StoredTurn(
+        order_id=shown[0].order_id,
+        session_id=session_id,
+        session_seq=shown[0].turn,
+        messages=canonical(shown),
+        tokens=sum(length(one.message) for one in shown) // CHARACTERS_PER_TOKEN,
+        setup_digest="" if own.started is None else own.started.setup_digest,
+        found=tuple(own.found),
+        artifacts=own.artifacts,
+    )
+
+
+def end_of(row: TurnRow, redactor: Redactor) -> TurnEnd:
+    """How a turn ended, without secrets."""
+    answer = None if row.answer is None else redactor.text(row.answer)
+    return TurnEnd(row.order_id, row.session_seq, redactor.text(row.prompt), row.status, answer)

@@ -1,0 +1,46 @@
+"""What an ended turn leaves to its session: its own messages, and a whole context through it."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """What an ended turn adds to its session. `messages`: its own messages as JSON. `found`: deferred tools that its
+    agent searched for; `artifacts`: digests of whole results, by call id."""
+
+    order_id: str
+    session_id: str
+    session_seq: int
+    messages: bytes = field(repr=False)
+    tokens: int
+    setup_digest: str = ""
+    setup_key: str = ""
+    found: tuple[str, ...] = ()
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "order_id": self.order_id,
+            "session_id": self.session_id,
+            "session_seq": self.session_seq,
+            "data": zlib.compress(self.messages),
+            "tokens": self.tokens,
+            "setup_digest": self.setup_digest,
+            "setup_key": self.setup_key,
+            "found_json": json.dumps(self.found),
+            "artifacts_json": json.dumps(self.artifacts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NewBase:
+    """All that a session is shown through this turn, as JSON. `reason`: "handles" (older turns are lines), "clip"
+    (older results were shortened), "fork" or "rollup". `turns`: the orders of which it shows something."""
+
+    text: str = field(repr=False)
+    reason: str
+    turns: tuple[str, ...]
