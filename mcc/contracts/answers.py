@@ -40,7 +40,7 @@ class RecordSetup(Closed):
     """The constant part of an agent's model requests, stored when the agent started.
 
     `definition` is the agent file in force, without its prompt, which `system` contains. `session` holds the earlier
-    turns that the agent was shown.
+    turns that the agent was shown, in set-ups of versions before `agent.started` had a `context`.
     """
 
     system: Text

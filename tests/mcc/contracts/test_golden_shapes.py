@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from mcc.contracts import journal
 from mcc.contracts.entry import Entry, fact_of
+from mcc.contracts.journal import AgentStarted
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.shape import Closed, to_json
 from tests.mcc.contracts.golden import FOLDER, canonical
@@ -29,7 +30,7 @@ def test_a_golden_file_is_read_back_as_its_sample(name: str) -> None:
     assert type(sample).model_validate(json.loads((FOLDER / f"{name}.json").read_bytes())) == sample
 
 
-ADDED = {"agent.started": ("attachments",), "agent.step": ("pictures",)}
+ADDED = {"agent.started": ("attachments", "context"), "agent.step": ("pictures",)}
 """Fields that entries of the first version lack, by kind."""
 
 
