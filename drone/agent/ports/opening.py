@@ -1,6 +1,6 @@
 """The opening of a turn: what its agent is shown of its session's earlier turns, and how it is made to fit."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -115,7 +115,8 @@ def _with_lines(shown: Sequence[ShownMessage], most: int, tokens: int) -> tuple[
     turns that were."""
     groups = [(order_id, [*messages]) for order_id, messages in groupby(shown, key=lambda one: one.order_id)]
     before = groups.pop(0)[1] if groups and not groups[0][0] else []
-    lines = [line for one in before for line in _lines_of(one)]
+    listed_before = (one.message.text for one in before if isinstance(one.message, UserMessage))
+    lines = [line for text in listed_before for line in text.removeprefix(HEADING).split("\n")]
     left = sum(length(one.message) for _, messages in groups for one in messages)
     number = 0
     while number < len(groups) and left + sum(map(len, lines)) > most:
@@ -128,11 +129,6 @@ def _with_lines(shown: Sequence[ShownMessage], most: int, tokens: int) -> tuple[
     last = groups[number - 1][1][-1]
     listed = ShownMessage.of(UserMessage(HEADING + "\n".join(lines)), "", last.turn, 0)
     return (listed, *(one for _, messages in groups[number:] for one in messages)), number
-
-
-def _lines_of(listed: ShownMessage) -> Iterator[str]:
-    text = listed.message.text if isinstance(listed.message, UserMessage) else ""
-    yield from text.removeprefix(HEADING).split("\n")
 
 
 def _line(messages: Sequence[ShownMessage]) -> str:

@@ -126,9 +126,6 @@ class OwnMessages:
             placed.append((self.last_seq, AssistantMessage.of(without_answer(end.status))))
         return tuple(ShownMessage.of(message, end.order_id, end.turn, seq, self.artifacts) for seq, message in placed)
 
-    def _brief(self, end: TurnEnd) -> tuple[ShownMessage, ...]:
-        return prompt_and_answer(end, self._steers, self.last_seq)
-
 
 def prompt_and_answer(end: TurnEnd, steers: Iterable[str], last_seq: int) -> tuple[ShownMessage, ...]:
     """A turn as its prompt, with what people told its agent later, and its answer. `last_seq`: the number of its last
