@@ -100,7 +100,8 @@ class Run:
         self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
         started = agent.started(task, self._turn.budget.limits, setup_digest, self._opening.context())
         self._turn.budget.spawn_began(task.record_id)
-        self._journal.note(self._origin, started, *again, *notes_on(task.attachments), *agent.hired.notes, *self._opening.steps)
+        notes = (*notes_on(task.attachments), *agent.hired.notes, *self._opening.steps)
+        self._journal.note(self._origin, started, *again, *notes)
         if task.parent_id is not None:
             # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)

@@ -24,7 +24,7 @@ from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
-from mcc.contracts.shape import JsonAny, digest, to_json
+from mcc.contracts.shape import JsonAny, to_json
 from mcc.contracts.turn_context import TurnContext
 from mcc.permission.layers import Layer
 

@@ -127,7 +127,8 @@ def set_fields(
 ) -> None:
     """Set what chat turns of a session get where their orders leave it out, and its title.
 
-    `context` says what later turns are shown of earlier ones, their prompts and `answers`; the first turn fixes it.
+    `context` says what later turns are shown of earlier ones: `full`, all that was said, or `answers`, their prompts
+    and answers. The first turn fixes it.
 
     Example: mcc sessions set @last agent=review model=fast limits.cost_usd=0.5
     """

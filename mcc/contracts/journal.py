@@ -32,10 +32,10 @@ from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
 from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 2
+JOURNAL_VERSION = 3
 """Version of the shapes below. New orders have it, and so has every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1, 2})
+READABLE_VERSIONS = frozenset({1, 2, 3})
 """Journal versions that this code can read. A drone claims only orders with such a journal, and only a drone that can
 read a journal closes the agents that it has open.
 
@@ -63,8 +63,8 @@ class AgentStarted(Fact):
 
     `forked_from` is the record of another order that this one is a copy of. `environment` is the text before the prompt
     in the agent's first message, `attachments` what
-    follows it. `model_settings` apply to this run and to its resumption; None in entries of version 3
-    and before. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
+    follows it. `model_settings` apply to this run and to its resumption; None in older
+    entries. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
     the agent works on, if any. `model` None: the agent calls no model, like the generator of a document. `context` is
     what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it.
     """

@@ -1,6 +1,6 @@
 """Sessions: conversations whose turns are orders, what their turns get by default, and what is asked of them."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, PlainSerializer, StringConstraints
 
@@ -8,6 +8,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelName, NewOrder, Path, WorkOrder
 from mcc.contracts.permission import Mode
 from mcc.contracts.shape import Closed, Identifier, Moment, Name, Text
+from mcc.contracts.turn_context import ContextMode
 from mcc.contracts.usage import Usage
 
 Title = Annotated[str, StringConstraints(max_length=200)]
@@ -50,8 +51,8 @@ class Session(Closed):
     """A conversation. Its orders are its turns, in the sequence in which they were accepted.
 
     `agent` to `limits` are the defaults of its turns; None: as the configuration says. `context` is what later turns
-    are shown of earlier ones: `answers`, their prompts and answers; None means the same today. `usage` is that of all
-    its turns. `unread`: turns after the last one that the caller marked as read.
+    are shown of earlier ones: `full`, all that was said, or `answers`, their prompts and answers. `usage` is that of
+    all its turns. `unread`: turns after the last one that the caller marked as read.
 
     `tokens`: what the next turn would be shown, `window`: how much fits, `cached_share`: the share of the last
     request's input that came from the provider's cache; null: not known.
@@ -67,7 +68,7 @@ class Session(Closed):
     model: ModelName | None = None
     mode: Mode | None = None
     workspace: Path | None = None
-    context: Literal["answers"] | None = None
+    context: ContextMode | None = None
     limits: SomeLimits = None
     usage: Usage = Usage()
     tokens: int | None = None
@@ -81,7 +82,7 @@ class NewSession(SessionDefaults):
     """A session to open. `context` is fixed once the session has a turn."""
 
     title: Title = ""
-    context: Literal["answers"] | None = None
+    context: ContextMode | None = None
 
 
 class SessionChange(SessionDefaults):
@@ -89,7 +90,7 @@ class SessionChange(SessionDefaults):
 
     title: Title | None = None
     archived: bool | None = None
-    context: Literal["answers"] | None = None
+    context: ContextMode | None = None
 
 
 class NewSessionFork(Closed):

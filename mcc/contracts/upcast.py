@@ -10,7 +10,7 @@ Upcast: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """From the data of an entry of any readable version to that of the newest."""
 
 _UPCASTS: Mapping[str, Upcast] = {}
-"""By kind of entry. Version 2 only added a kind, so nothing is converted; `tests/next_version/` has a conversion."""
+"""By kind of entry. Versions 2 and 3 only added kinds and fields; `tests/next_version/` has a conversion."""
 
 
 def upcast(kind: str, data: object) -> object:

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.store.database.migrate import revisions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,12 +15,10 @@ NEXT = f"r{int(NEWEST[1:]) + 1:03}"
 
 EDITS = {
     "mcc/contracts/journal.py": (
-        ("JOURNAL_VERSION = 2\n", "JOURNAL_VERSION = 3\n"),
-        ("READABLE_VERSIONS = frozenset({1, 2})\n", "READABLE_VERSIONS = frozenset({1, 2, 3})\n"),
+        (f"JOURNAL_VERSION = {JOURNAL_VERSION}\n", f"JOURNAL_VERSION = {JOURNAL_VERSION + 1}\n"),
+        (f", {JOURNAL_VERSION}}})\n", f", {JOURNAL_VERSION}, {JOURNAL_VERSION + 1}}})\n"),
     ),
-    "mcc/contracts/upcast.py": (
-        ("_UPCASTS: Mapping[str, Upcast] = {}\n", (HERE / "upcast_of_origins.txt").read_text()),
-    ),
+    "mcc/contracts/upcast.py": (("_UPCASTS: Mapping[str, Upcast] = {", (HERE / "upcast_of_origins.txt").read_text()),),
     "mcc/definitions/scopes.py": (("path=places.get(scope, installed))", 'path=f"2:{places.get(scope, installed)}")'),),
 }
 """File to pairs of what stands there once and what stands in its place."""

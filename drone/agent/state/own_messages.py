@@ -10,7 +10,15 @@ from drone.agent.ports.shown import ShownMessage
 from drone.agent.ports.transcript import Transcript, add_what_it_says, opening_message, without_answer
 from drone.agent.state.record_parts import OpenReply
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import AgentStarted, AgentStep, AnyFact, Clipped, ControlApplied, ToolFinished, TranscriptCompacted
+from mcc.contracts.journal import (
+    AgentStarted,
+    AgentStep,
+    AnyFact,
+    Clipped,
+    ControlApplied,
+    ToolFinished,
+    TranscriptCompacted,
+)
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.turn_context import ContextMode
@@ -116,7 +124,7 @@ class OwnMessages:
         gets one that says so, and a call without a result one that says that.
         """
         if mode == "answers" or self.started is None or self.started.model is None:
-            return self._brief(end)
+            return prompt_and_answer(end, self._steers, self.last_seq)
         placed: list[tuple[int, Message]] = [*zip(self._seqs, self.as_shown(self._transcript.said), strict=True)]
         if self._open is not None:
             placed.append((self.last_seq, self._open.results(NOT_ENDED)))

@@ -199,7 +199,7 @@ def _past(connection: Connection, order: WorkOrder) -> SessionPast:
 
 
 def _source(connection: Connection, session_id: str) -> _Place | None:
-    """The place before which the turns are that a session began with; None when it is no fork, or its source is gone."""
+    """The place before which the turns are that a session began with; None: it is no fork, or its source is gone."""
     # Of the session's first order: a fork of an order opens a session, and is its first turn.
     first = connection.execute(_FIRST, {"of": session_id}).first()
     origin = None if first is None else _origin(first)

@@ -46,12 +46,12 @@ def test_a_change_sets_what_it_names_and_null_unsets_it(scene: Scene) -> None:
 
 def test_the_first_turn_fixes_what_later_turns_are_shown(scene: Scene) -> None:
     session = scene.store.sessions.open(NewSession(), principal="p")
-    answers, nothing = SessionChange(context="answers"), SessionChange(context=None)
+    answers, full = SessionChange(context="answers"), SessionChange(context="full")
     assert scene.store.sessions.change(session.id, answers, principal="p").context == "answers"
     scene.place("one", session_id=session.id)
     assert scene.store.sessions.change(session.id, answers, principal="p").context == "answers"
     with pytest.raises(ContextIsFixed):
-        scene.store.sessions.change(session.id, nothing, principal="p")
+        scene.store.sessions.change(session.id, full, principal="p")
 
 
 def test_archived_sessions_are_listed_apart_and_titles_are_found_in_any_case(scene: Scene) -> None:
@@ -124,7 +124,8 @@ def test_a_fork_is_shown_the_turns_up_to_its_own(scene: Scene) -> None:
     assert (fork.forked_from.session_id, fork.forked_from.turn, fork.forked_from.order_id) == (session.id, 2, second.id)
     turn = scene.place("other", session_id=fork.id)
     again = scene.store.sessions.fork(session.id, NewSessionFork(turn=1, title="Mine"), principal="p")
-    assert [one.prompt for one in scene.store.sessions.context(turn, characters=10_000)] == ["one", "two"]
+    shown = [ended.order_id for ended in scene.store.transcripts.past(turn).turns]
+    assert [scene.store.orders.get(order_id).prompt for order_id in shown] == ["one", "two"]
     assert again.title == "Mine"
 
 

@@ -56,7 +56,7 @@ async def test_a_repeated_request_is_known_whatever_became_of_the_defaults(api: 
 
 
 @pytest.mark.parametrize(
-    "fields", [{"workspace": "/etc"}, {"agent": "no such name!"}, {"limits": {"rounds": 0}}, {"context": "full"}]
+    "fields", [{"workspace": "/etc"}, {"agent": "no such name!"}, {"limits": {"rounds": 0}}, {"context": "half"}]
 )
 async def test_defaults_that_no_order_may_have_are_refused(api: httpx.AsyncClient, fields: dict[str, Any]) -> None:
     assert (await api.post(SESSIONS, json=fields)).status_code == 422
