@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from drone.agent.ports.artifacts import TOGETHER
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, to_clip, to_cut
 from drone.agent.ports.journal import DeltaKind, GrowingCall, Journal, TextDelta
 from drone.agent.ports.messages import ToolResult
 from drone.agent.ports.model import (
@@ -24,7 +25,7 @@ from drone.agent.ports.model import (
 )
 from drone.agent.ports.pictures import next_to_drop, picture_characters, with_picture_bytes
 from drone.agent.ports.report import describe_or_raise
-from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, PICTURE_REFUSED, to_clip, to_cut
+from drone.agent.ports.transcript import NOT_SENT, PICTURE_REFUSED
 from drone.agent.spending.budget import Reservation
 from drone.agent.state.record import MODEL_FAILED, RecordState
 from drone.agent.turns.turn import Turn

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
 from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.shown import ShownMessage, canonical, digest_of
-from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, length, note_of, request_in
+from drone.agent.ports.transcript import length, note_of, request_in
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.turn_context import ContextMode, TurnContext
 from mcc.redaction import Redactor

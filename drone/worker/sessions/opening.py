@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import structlog
 
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, with_clipped
 from drone.agent.ports.opening import SessionOpening
 from drone.agent.ports.shown import ShownMessage, canonical, digest_of, read_all
-from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, length, with_clipped
+from drone.agent.ports.transcript import length
 from drone.agent.state.own_messages import OwnMessages, TurnEnd, prompt_and_answer
 from drone.agent.state.tree import Tree
 from drone.worker.loop import AsyncStore

@@ -205,8 +205,8 @@ def _source(connection: Connection, session_id: str) -> _Place | None:
     origin = None if first is None else _origin(first)
     if origin is not None and origin.kind == "fork":
         return _place(connection, origin.order_id)
-    session = connection.execute(_SESSION, {"of": session_id}).one()
-    if session.forked_session_id is None:
+    session = connection.execute(_SESSION, {"of": session_id}).first()
+    if session is None or session.forked_session_id is None:
         return None
     return _Place(session.forked_session_id, session.forked_turn + 1, None)
 

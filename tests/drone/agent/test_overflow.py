@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.artifacts import LONGEST, TOGETHER, handle_of
+from drone.agent.ports.clipping import KEPT, NAMED
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.messages import Message, ToolResults
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Cause, Report
-from drone.agent.ports.transcript import KEPT, NAMED
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output

@@ -1,0 +1,95 @@
+"""Shortens tool results of a conversation until it fits into its model's context."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from drone.agent.ports.artifacts import preview, where_to_read
+from drone.agent.ports.messages import Message, ToolResult, ToolResults
+from drone.agent.ports.pictures import picture_characters, without_pictures
+from mcc.contracts.journal import Clipped
+
+CHARACTERS_PER_TOKEN = 4
+"""Assumed until two replies have shown the real figure."""
+
+KEPT = (2_000, 400)
+"""Characters left of a shortened result: at first, and after all results have been shortened to that."""
+
+NAMED = 120
+"""Characters left of an older result when that is not enough: only a note where the whole can be read."""
+
+FILLED = 0.8
+"""The share of the context to which a conversation is cut, so that it need not be cut again in every round."""
+
+OF_UNKNOWN = 0.4
+"""The share of a conversation that is cut away when the size of its model's context is unknown."""
+
+_TOO_LARGE = "it did not fit into the conversation any more"
+
+AT_LEAST = 0.2
+"""The least share that is cut away after the model refused a conversation as too long."""
+
+
+def to_cut(tokens: int, window: int | None, *, refused: bool) -> int:
+    """Characters to cut from a conversation of about so many tokens; `refused`: its model refused it as too long."""
+    too_many = OF_UNKNOWN * tokens if window is None else tokens - FILLED * window
+    if refused:
+        too_many = max(too_many, AT_LEAST * tokens)
+    return max(0, int(too_many * CHARACTERS_PER_TOKEN))
+
+
+def to_clip(
+    messages: Sequence[Message], known: Mapping[str, Clipped], characters: int
+) -> Iterator[tuple[ToolResult, int]]:
+    """The results to shorten, each with the characters to leave, until `characters` are cut or all results are short.
+
+    Starts with the newest results, within a reply with the longest. When all are short, the oldest are reduced to a
+    note, but never those of the last reply. `known`: earlier cuts.
+    """
+    left = characters
+    chosen: dict[str, tuple[ToolResult, int]] = {}
+    sizes: dict[str, int] = {}
+    newest = list(_newest_first(messages))
+    for kept, results in (*((kept, newest) for kept in KEPT), (NAMED, list(_older(messages)))):
+        for result in results:
+            size = sizes.get(result.call_id, _size(result, known))
+            if left <= 0:
+                break
+            if size > kept:
+                chosen[result.call_id], sizes[result.call_id] = (result, kept), kept
+                left -= size - kept
+    yield from chosen.values()
+
+
+def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
+    before = known.get(result.call_id)
+    return len(result.content) + picture_characters(result.pictures) if before is None else before.kept
+
+
+def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in reversed(messages):
+        if isinstance(message, ToolResults):
+            yield from sorted(message.results, key=lambda result: -len(result.content))
+
+
+def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in [message for message in messages if isinstance(message, ToolResults)][:-1]:
+        yield from (result for result in message.results if len(result.content) > 2 * NAMED)
+
+
+def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
+    """The messages with these results shortened; `readable`: whether their model can read artifacts."""
+    for message in messages:
+        if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
+            results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
+            yield ToolResults(tuple(results), message.notices)
+        else:
+            yield message
+
+
+def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult:
+    if clip is None:
+        return result
+    if clip.characters > clip.kept < len(result.content):
+        content = preview(result.content, clip.kept, where_to_read(clip.artifact, readable), clip.characters)
+        result = replace(result, content=content)
+    return without_pictures(result, _TOO_LARGE) if result.pictures else result
