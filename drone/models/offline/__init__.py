@@ -77,10 +77,15 @@ def plan_for(conversation: RequestSoFar) -> NextStep:
 
 
 def _single_call(conversation: RequestSoFar, tool: str, arguments: Mapping[str, str]) -> NextStep:
-    """The call, then its result as it is."""
-    done = next((done for done in conversation.done if done.name == tool), None)
+    """The call, then its result as it is. What is to be read may be a directory: both are tried at once."""
+    may_be_listed = tool == "read_file" and "." not in arguments["path"] and "list_files" in conversation.tools
+    tools = (tool, "list_files") if may_be_listed else (tool,)
+    done = next(
+        iter(sorted((one for one in conversation.done if one.name in tools), key=lambda one: one.is_error)), None
+    )
     if done is None and not conversation.must_finish:
-        return NextStep(f"I use `{tool}` for this.", (WantedCall(tool, arguments),))
+        return NextStep(f"I use `{tool}` for this.", tuple(WantedCall(name, arguments) for name in tools))
+    tool = tool if done is None or done.is_error else done.name
     if done is None or done.is_error:
         why = f"`{tool}` refused: {done.content.strip()}" if done else "I had to stop before I could look."
         return _result(conversation, ReportFacts(why, f"*{HONEST}*\n\n{why}", blocked=True))

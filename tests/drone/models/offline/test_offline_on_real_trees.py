@@ -68,6 +68,17 @@ async def test_the_answer_quotes_what_is_in_the_tree(
         assert fact in answer, fact
 
 
+@pytest.mark.parametrize(("task", "shown"), [("Read internal/herd", "herd_test.go"), ("Read go.mod", "go 1.22")])
+async def test_what_is_read_may_be_a_file_or_a_directory(tmp_path: Path, task: str, shown: str) -> None:
+    answer = (await asked(tmp_path, GO, task)).text
+    assert shown in answer and "not done" not in answer
+
+
+async def test_neither_a_file_nor_a_directory_is_said_to_be_refused(tmp_path: Path) -> None:
+    answer = (await asked(tmp_path, GO, "Read internal/nothing")).text
+    assert "`read_file` refused: internal/nothing" in answer
+
+
 async def test_a_question_about_tests_is_answered_from_the_files_and_with_nothing_else(tmp_path: Path) -> None:
     answer = (await asked(tmp_path, SMALL, "How are its tests run?")).text
     assert "`README.md:5`: “Run its tests with `python3 -m unittest`.”" in answer
