@@ -80,9 +80,8 @@ def _single_call(conversation: RequestSoFar, tool: str, arguments: Mapping[str, 
     """The call, then its result as it is. What is to be read may be a directory: both are tried at once."""
     may_be_listed = tool == "read_file" and "." not in arguments["path"] and "list_files" in conversation.tools
     tools = (tool, "list_files") if may_be_listed else (tool,)
-    done = next(
-        iter(sorted((one for one in conversation.done if one.name in tools), key=lambda one: one.is_error)), None
-    )
+    results = sorted((call for call in conversation.done if call.name in tools), key=lambda call: call.is_error)
+    done = results[0] if results else None
     if done is None and not conversation.must_finish:
         return NextStep(f"I use `{tool}` for this.", tuple(WantedCall(name, arguments) for name in tools))
     tool = tool if done is None or done.is_error else done.name
