@@ -328,7 +328,8 @@ class WorkspaceCheckpointed(NotedFact):
     @property
     def in_words(self) -> Text:
         without = f", {self.skipped:,} left out" if self.skipped else ""
-        return f"checkpoint of {self.files:,} files ({self.bytes:,} bytes{without})"
+        files = "file" if self.files == 1 else "files"
+        return f"checkpoint of {self.files:,} {files} ({self.bytes:,} bytes{without})"
 
 
 class WorkspaceHeld(NotedFact):

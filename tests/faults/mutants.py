@@ -113,7 +113,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "whoever asks first writes in a workspace",
-        (Patch(WORKSPACE_ROWS, "row = connection.execute(_BEFORE, wanted).first()", "row = None"),),
+        (Patch(WORKSPACE_ROWS, "row = connection.execute(_BEFORE_THERE_OR_ABOVE, ", "row = None and ({}, "),),
+        (LINES, CONFORMANCE),
+    ),
+    Mutant(
+        "who waits below is overtaken",
+        (Patch(WORKSPACE_ROWS, "row = row or connection.execute(_BEFORE_BELOW, ", "row = row or None and ({}, "),),
         (LINES, CONFORMANCE),
     ),
     Mutant(

@@ -281,8 +281,9 @@ class ChatRecordRow(Row, table=True):
 
 
 class WorkspaceLockRow(Row, table=True):
-    """The lock of a claimed order that writes in its workspace. `exclusive` is always true: only drones of earlier
-    versions lock for readers as well."""
+    """The lock of a claimed order that writes in its workspace, `exclusive`. One that is not tells, for a directory
+    above the workspace in which its order waits to write, that somebody waits below it; it lasts as long as the order
+    is in the line."""
 
     __tablename__ = "workspace_locks"
 

@@ -22,7 +22,7 @@ from mcc.store.database.tables import BLOBS, JOURNAL, STATE, among
 from mcc.store.rows.packs import rows_in_pack
 from mcc.store.rows.texts import EntryOutline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
 from mcc.store.rows.transitions import fold_or_none
-from mcc.store.rows.workspace_rows import unlock_workspace
+from mcc.store.rows.workspace_rows import leave_line, unlock_workspace
 
 USAGE = tuple(Usage.model_fields)
 ENTRY_COLUMNS = (
@@ -232,7 +232,9 @@ def write(
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     # In the same transaction, so that no order waits for a workspace that nobody has.
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
-        unlock_workspace(connection, state.order_id)
+        unlock_workspace(connection, state.order_id, stays_in_line=changed.wants_key is not None)
+    elif state.wants_key is not None and changed.wants_key is None:
+        leave_line(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
     return changed
 

@@ -62,9 +62,17 @@ class Claimable:
     alone: bool = False
 
 
-def _below(key: str) -> str:
-    """The lock key that an order takes for each directory above its workspace; many orders may hold it side by side."""
-    return f"below {key}"
+_BELOW = "below "
+
+
+def below(key: str) -> str:
+    """The key of each order that writes, or waits to write, in a directory below this one; many may bear it."""
+    return f"{_BELOW}{key}"
+
+
+def above(keys: Sequence[str]) -> Sequence[str]:
+    """The directories below which these keys of `below` are."""
+    return [key.removeprefix(_BELOW) for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +98,12 @@ class WorkspaceHold:
     @property
     def taken(self) -> Sequence[str]:
         """All keys to lock: its own, and for each directory above it that an order works below that directory."""
-        return [*self.keys, *map(_below, self.above)]
+        return [*self.keys, *map(below, self.above)]
 
     @property
     def in_its_way(self) -> Sequence[str]:
         """The keys that conflict with it: of the same directory, of those above it, and of those below it."""
-        return [*self.keys, *self.above, *map(_below, self.keys)]
+        return [*self.keys, *self.above, *map(below, self.keys)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,11 @@ CHECK_STEPS = 10_000
 
 _HELD_NOW = sa.and_(
     STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
-    STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
-    STATE.c.status == OrderStatus.RUNNING.value,
+    sa.or_(
+        sa.and_(STATE.c.epoch == WORKSPACE_LOCKS.c.epoch, STATE.c.status == OrderStatus.RUNNING.value),
+        # The mark of an order in the line outlasts its claims.
+        sa.and_(~WORKSPACE_LOCKS.c.exclusive, STATE.c.wants_key.is_not(None)),
+    ),
 )
 _STALE = ~sa.select(STATE.c.order_id).where(_HELD_NOW).exists()
 _LOCKS = sa.select(WORKSPACE_LOCKS).where(_STALE).order_by(WORKSPACE_LOCKS.c.order_id).limit(LEFTOVERS)

@@ -21,6 +21,7 @@ from mcc.store.rows.workspace_rows import (
     lock_workspace,
     others_can_go_first,
     serialize,
+    stand_in_line,
     writer_in_the_way,
 )
 from mcc.store.work.claims import resume
@@ -69,6 +70,7 @@ class WorkspaceLines:
                 if not state.writes or state.wants_key is not None:
                     write(connection, state, [], writes=True, wants_key=None, wants_at=None)
             elif since is None:
+                stand_in_line(connection, order_id, epoch, hold)
                 write(connection, state, [], wants_key=hold.key, wants_at=self._now(connection))
             return taken
 

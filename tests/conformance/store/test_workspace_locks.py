@@ -143,14 +143,41 @@ def test_the_line_is_first_come_first_served(scene: Scene) -> None:
     assert acquire(third) is None
 
 
-def test_who_waits_for_a_directory_comes_before_later_ones_below_it(scene: Scene) -> None:
-    below, over = WorkspaceHold("inner", above=("outer",)), WorkspaceHold("outer")
-    first, waits = writer(scene, below), reader(scene, over)
-    assert acquire(waits, over) == WorkspaceTaken(first.order_id, waits=False)
+BELOW, OVER = WorkspaceHold("inner", by_path="inner-path", above=("outer", "root")), WorkspaceHold("outer")
+BESIDE = WorkspaceHold("beside", above=("outer", "root"))
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(OVER, BELOW), (BELOW, OVER)])
+@pytest.mark.parametrize("held", [BELOW, OVER, BESIDE])
+def test_who_waits_for_a_directory_comes_before_later_ones_above_and_below_it(
+    scene: Scene, held: WorkspaceHold, earlier: WorkspaceHold, later: WorkspaceHold
+) -> None:
+    first, waits = writer(scene, held), reader(scene, earlier)
+    if acquire(waits, earlier) is None:
+        assert (held, earlier) == (BESIDE, BELOW)
+        return
+    stand_in_line(waits)
+    scene.clock.advance(1)
+    behind = reader(scene, later)
+    assert acquire(behind, later) is not None
     first.finish()
-    later = reader(scene, below)
-    assert acquire(later, below) == WorkspaceTaken(waits.order_id, waits=True)
-    assert acquire(waits, over) is None
+    assert acquire(behind, later) == WorkspaceTaken(waits.order_id, waits=True)
+    assert not is_free(scene, later)
+    assert is_free(scene, ANOTHER)
+    stand_in_line(behind)
+    assert list(scene.store.workspaces.wake()) == [waits.order_id]
+    again = reader(scene, earlier, waits.order_id)
+    assert acquire(again, earlier) is None
+    assert not scene.store.workspaces.wake()
+    again.finish()
+    assert list(scene.store.workspaces.wake()) == [behind.order_id]
+    assert acquire(reader(scene, later, behind.order_id), later) is None
+
+
+def test_who_waits_below_is_not_before_one_that_waits_beside_it(scene: Scene) -> None:
+    first, waits = writer(scene, BELOW), reader(scene, BELOW)
+    assert acquire(waits, BELOW) == WorkspaceTaken(first.order_id, waits=False)
+    assert is_free(scene, BESIDE) and not is_free(scene, WorkspaceHold("root"))
 
 
 def cancel(one: Held) -> None:
@@ -195,6 +222,29 @@ def lose_sight(one: Held) -> None:
     """No drone sees its workspace any more."""
     reason, message = WaitingReason.WORKSPACE, "nobody sees it"
     one.scene.store.claims.park(Parking(one.order_id, one.epoch, one.last_seq, one.control_seq, reason, message))
+
+
+@pytest.mark.parametrize("why", [cancel, expire])
+def test_a_parked_order_that_ends_is_in_nobodys_way_above_it(scene: Scene, why: Callable[[Held], object]) -> None:
+    first, waits = writer(scene, BELOW), reader(scene, BELOW)
+    assert acquire(waits, BELOW) is not None
+    stand_in_line(waits)
+    first.finish()
+    assert locks(scene) == len(BELOW.above) and not scene.store.examiner.look().locks
+    why(waits)
+    assert locks(scene) == 0 and is_free(scene, OVER)
+
+
+@pytest.mark.parametrize("why", [pause, lose_sight, withdraw, Held.finish])
+def test_a_running_order_that_wants_no_more_is_in_nobodys_way_above_it(
+    scene: Scene, why: Callable[[Held], object]
+) -> None:
+    first, waits = writer(scene, BELOW), reader(scene, BELOW)
+    assert acquire(waits, BELOW) is not None
+    first.finish()
+    assert not is_free(scene, OVER)
+    why(waits)
+    assert locks(scene) == 0 and is_free(scene, OVER)
 
 
 @pytest.mark.parametrize("why", [pause, lose_sight, withdraw, Held.finish])
@@ -268,6 +318,23 @@ def test_who_is_woken_and_not_claimed_goes_to_the_end_of_the_line_behind_one_at_
     scene.store.sweeper.sweep(may_expire=False)
     assert in_line(scene) == [third.order_id, second.order_id]
     assert acquire(third) is None
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(OVER, BELOW), (BELOW, OVER)])
+def test_who_is_woken_and_not_claimed_lets_one_at_work_above_or_below_go_first(
+    scene: Scene, earlier: WorkspaceHold, later: WorkspaceHold
+) -> None:
+    first, woken = writer(scene, earlier), reader(scene, earlier)
+    assert acquire(woken, earlier) is not None
+    stand_in_line(woken)
+    first.finish()
+    assert list(scene.store.workspaces.wake()) == [woken.order_id]
+    scene.clock.advance(1)
+    at_work = reader(scene, later)
+    assert acquire(at_work, later) == WorkspaceTaken(woken.order_id, waits=True)
+    scene.clock.advance(PATIENCE_SECONDS)
+    scene.store.sweeper.sweep(may_expire=False)
+    assert acquire(at_work, later) is None
 
 
 @pytest.mark.parametrize("queue", ["default", "slow"])

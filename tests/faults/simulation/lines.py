@@ -51,6 +51,7 @@ class Work:
     place: str
     reads: int
     writes: int
+    alone: bool = False
     asked: int = 0
     holds: bool = False
 
@@ -159,9 +160,7 @@ class Lines:
         if not self._store.leases.renew(drone.incarnation, lease_seconds=LEASE_SECONDS, active=len(drone.work)):
             self._drones[self._drones.index(drone)] = self._registered()
             return
-        if room := SLOTS - len(drone.work):
-            for item in self._store.claims.claimable(("default",), room):
-                self._claim(drone, item.order_id)
+        self._fill(drone)
         for work in list(drone.work):
             try:
                 going_on = self._step(work)
@@ -174,16 +173,28 @@ class Lines:
             if not going_on:
                 drone.work.remove(work)
 
-    def _claim(self, drone: Drone, order_id: str) -> None:
+    def _fill(self, drone: Drone) -> None:
+        """Claim what there is room for. An order that has lost several drones gets one to itself: the first."""
+        room = 0 if any(work.alone for work in drone.work) else SLOTS - len(drone.work)
+        claimable = self._store.claims.claimable(("default",), LIVE) if room else ()
+        if drone is self._drones[0] and (lonely := [item for item in claimable if item.alone]):
+            if not drone.work:
+                self._claim(drone, lonely[0].order_id, alone=True)
+            return
+        for item in [item for item in claimable if not item.alone][:room]:
+            self._claim(drone, item.order_id)
+
+    def _claim(self, drone: Drone, order_id: str, *, alone: bool = False) -> None:
         hold = WORKSPACES[self._place[order_id]]
         claim = self._store.claims.claim(
-            order_id, incarnation=drone.incarnation, claim_token=fresh_id(), drone="d", alone=False, workspace=hold
+            order_id, incarnation=drone.incarnation, claim_token=fresh_id(), drone="d", alone=alone, workspace=hold
         )
         if claim is not None:
             reads = 0 if claim.writes or order_id in self._wants else self._dice.randint(0, 3)
             writes = self._dice.randint(1, 3) if reads == 0 or self._dice.random() < 0.6 else 0
             held = HeldOrder(self._store, claim, claim.last_seq)
-            drone.work.append(Work(held, self._place[order_id], reads, writes))
+            drone.work.append(Work(held, self._place[order_id], reads, writes, alone))
+            self.told.counts["alone in a drone"] += alone
 
     def _step(self, work: Work) -> bool:
         """Whether the order stays with its drone. Raises `StoreFenced`, `ControlsPending`."""
@@ -220,15 +231,16 @@ class Lines:
         return False
 
     def _began(self, order_id: str, place: str) -> None:
-        """An order has got its workspace: nobody else has one that is the same, above or below, and nobody came before
-        it to the line of the same or of one above."""
+        """An order has got its workspace: nobody else has, or wanted before it, one that is the same, above or
+        below."""
+        related = set(_related(place))
         for other, where in self._writers.items():
-            if other != order_id and (where in _reach(place) or place in _reach(where)):
+            if other != order_id and where in related:
                 self.told.problems.append(f"{order_id} writes in {place} while {other} writes in {where}")
         self._writers[order_id] = place
         since = self._wants.pop(order_id, None)
         for other, wanted in self._wants.items():
-            if self._place[other] in _reach(place) and (since is None or wanted < since):
+            if self._place[other] in related and (since is None or wanted < since):
                 self.told.problems.append(f"{order_id} writes in {place} before {other}, which came earlier")
         if since is not None:
             waited = (self._now() - since) / 1e6
