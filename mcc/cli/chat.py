@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from mcc.view.chat import ChatScreen
 
 SHOWN_SESSIONS = 10
+UNSET = "default"
+"""Given to /model, /agent or /mode, it takes back what was chosen there."""
 
 COMMANDS: Mapping[str, str] = {
     "/help": "these commands",
     "/new": "begin a new session",
     "/sessions": "the newest sessions; with an id, or an end of it: go on with that one",
-    "/model": "the model of the next turns; with a name: change it",
-    "/agent": "the agent of the next turns; with a name: change it",
-    "/mode": "the mode of the next turns; with a word (plan, develop …): change it",
+    "/model": "the model of the next turns, and which there are; with a name: change it",
+    "/agent": "the agent of the next turns, and which there are; with a name: change it",
+    "/mode": "the mode of the next turns, and which there are; with a name: change it",
     "/diff": "what the last turn changed; with a path: there",
     "/revert": "take back what the last turn changed",
     "/cost": "what this session has spent",
@@ -234,11 +236,32 @@ class TerminalChat:
                 self._after(word, rest)
 
     def _set(self, name: str, value: str) -> None:
+        from mcc.contracts.similar import did_you_mean
+
+        names, hint = self._choices(name), ""
         if value:
-            fields = {**self._fields, name: value}
+            fields = {**self._fields, name: None if value == UNSET else value}
             OrderRequest(PLACEHOLDER, fields).checked()
             self._fields = fields
-        say(f"{name}: {self._fields.get(name) or 'the default'}")
+            # Not refused: a provider has other models, and a workspace may have agents of its own.
+            if value not in (UNSET, *names):
+                hint = f"; no live drone lists it{did_you_mean(value, names)}"
+        elif names:
+            hint = f"; there is {', '.join(names)}, and {UNSET} for none of them"
+        say(f"{name}: {self._fields.get(name) or 'the default'}{hint}")
+
+    def _choices(self, name: str) -> list[str]:
+        from typing import get_args
+
+        from mcc.contracts.permission import Mode
+
+        match name:
+            case "mode":
+                return list(get_args(Mode))
+            case "agent":
+                return [offer.name for offer in self._client.agents.list()]
+            case _:
+                return [offer.name for offer in self._client.models.list()]
 
     def _cancel(self) -> None:
         if self._turn is None:

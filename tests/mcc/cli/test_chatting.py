@@ -167,10 +167,18 @@ def test_a_session_goes_on_with_another_agent_and_ctrl_c_stops_a_turn(
     with chat(served, tmp_path / "work", "--session", earlier.session_id[-12:]) as terminal:
         terminal.until("turn 1: before")
         terminal.until("the answer before")
+        terminal.type("/agent")
+        terminal.until("agent: the default; there is master, scout, and default for none of them")
+        terminal.type("/agent scot")
+        terminal.until('agent: scot; no live drone lists it (did you mean "scout"?)')
+        terminal.type("/agent default")
+        terminal.until("agent: the default")
         terminal.type("/agent scout")
         terminal.until("agent: scout")
         terminal.type("/mode nonsense")
         terminal.until("mcc: mode: ")
+        terminal.type("/mode")
+        terminal.until("mode: the default; there is develop, plan, ")
         terminal.type("Go on")
         terminal.until("steer>")
         [order] = store.orders.list(status=OrderStatus.QUEUED).items
