@@ -47,8 +47,7 @@ REDIS = "redis://127.0.0.1:6379/9"
 def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[DroneProcess, Store, Path]]:
     """Run a drone in this process; yields it, its store, and the directory for its orders' workspaces.
 
-    `database_url`: an empty database; None = a
-    new SQLite file.
+    `database_url`: an empty database; None = a new SQLite file.
     """
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
         data, work = Path(folder) / "data", Path(folder) / "work"
@@ -64,6 +63,8 @@ def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Itera
             workspace_roots=(work,),
             database_url=database,
             redis_url=redis_url,
+            # Its database is new: under one prefix, the next one within five minutes would be taken for a stranger.
+            redis_prefix=f"{Path(folder).name}:",
             poll_seconds=600,
             name="bench",
             slots=LINES,
