@@ -236,7 +236,7 @@ class Poll:
     wait. Orders found beyond the free slots are kept for `AHEAD_SECONDS`, so that one poll serves several short orders.
 
     An order that the drone in whose share it is has not begun for `LEFT_SECONDS`, because its slots are taken, comes
-    before all later ones.
+    before all later ones; that time begins when any drone begins a later one.
 
     An order suspected of killing drones runs alone in a drone; one of the drones empties itself for such an order.
     """
@@ -383,7 +383,12 @@ class Poll:
         if me is None or me not in rivals:
             return waiting
         mine, now = set(waiting[rivals.index(me) :: len(rivals)]), asyncio.get_running_loop().time()
-        self._left = {order_id: self._left.get(order_id, now) for order_id in waiting if order_id not in mine}
+        others = [order_id for order_id in waiting if order_id not in mine]
+        if unseen := [order_id for order_id in others if order_id not in self._left]:
+            begun = await self._store.once(lambda store: store.claims.begun_behind(unseen[0]))
+            for order_id in unseen:
+                self._left[order_id] = now - max((ago for later, ago in begun.items() if later > order_id), default=0)
+        self._left = {order_id: self._left[order_id] for order_id in others}
         return [order_id for order_id in waiting if order_id in mine or now - self._left[order_id] >= LEFT_SECONDS]
 
     async def rivals(self) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Operations of a drone on the orders it holds: claim, hand back, park, resume, finish."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -63,6 +63,26 @@ _HELD_BY = sa.select(STATE.c.order_id, STATE.c.epoch).where(
 )
 
 
+MOST_BEHIND = 100
+"""Bound on the orders behind another one that are looked at."""
+
+
+def _behind() -> sa.Select[Any]:
+    first = STATE.alias("first")
+    columns = (STATE.c.order_id, STATE.c.started_at, STATE.c.queue, STATE.c.priority)
+    # Bounded before it is filtered: a long queue in which nothing has begun would be read to its end.
+    rows = sa.select(*columns).where(STATE.c.order_id > sa.bindparam("of")).order_by(STATE.c.order_id)
+    near = rows.limit(MOST_BEHIND).subquery("near")
+    return (
+        sa.select(near.c.order_id, near.c.started_at)
+        .join(first, sa.and_(first.c.queue == near.c.queue, first.c.priority == near.c.priority))
+        .where(first.c.order_id == sa.bindparam("of"), near.c.started_at.is_not(None))
+    )
+
+
+_BEHIND = _behind()
+
+
 @lru_cache(maxsize=8)
 def _waiting(most: int) -> sa.Select[Any]:
     return (
@@ -100,6 +120,13 @@ class Claims:
 
         rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
         return list(map(_claimable, rows))
+
+    def begun_behind(self, order_id: str) -> Mapping[str, float]:
+        """Which of the next `MOST_BEHIND` orders behind this one, of its queue and priority, have begun, and how many
+        seconds ago."""
+        rows = self._database.read(lambda connection: connection.execute(_BEHIND, {"of": order_id}).all())
+        now = micros(self._database.clock.now())
+        return {row.order_id: (now - row.started_at) / 1_000_000 for row in rows}
 
     def claim(
         self,

@@ -26,6 +26,17 @@ def placed(scene: Scene, count: int, **fields: object) -> list[str]:
     return [scene.place(f"order {number}", **fields).id for number in range(count)]
 
 
+def test_what_has_begun_behind_an_order_is_told_with_its_age(scene: Scene) -> None:
+    drone, orders = scene.drone(), placed(scene, 4)
+    slow, urgent = placed(scene, 1, queue="slow"), placed(scene, 1, priority=0)
+    held([scene.claim(orders[0], drone), scene.claim(orders[2], drone)])
+    scene.clock.advance(2)
+    held([scene.claim(one, drone) for one in (orders[3], *slow, *urgent)])
+    scene.clock.advance(1)
+    assert scene.store.claims.begun_behind(orders[1]) == {orders[2]: 3.0, orders[3]: 1.0}
+    assert scene.store.claims.begun_behind(orders[3]) == {}
+
+
 def test_each_has_its_own_epoch_entry_and_place_in_the_answer(scene: Scene) -> None:
     drone, orders = scene.drone(), placed(scene, 3)
     again = held([scene.claim(orders[1], drone)])[0]

@@ -1,5 +1,7 @@
 import asyncio
 
+import sqlalchemy as sa
+
 from drone.worker.claiming import LEFT_SECONDS, Claimant, Poll, Slots
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import Bench, Trust, a_registration
@@ -178,6 +180,20 @@ async def test_an_order_that_is_left_to_a_drone_whose_slots_are_taken_comes_befo
         slots.release()
         await asking.once()
         assert started == [orders[1], orders[0]]
+
+
+@leaping
+async def test_an_order_that_another_drone_has_overtaken_comes_before_later_ones_at_first_sight() -> None:
+    async with Bench() as bench:
+        bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
+        orders = [bench.place(f"p{number}").id for number in range(8)]
+        assert bench.store.claims.claim(orders[1], incarnation="0", claim_token="t", drone="d2")
+        earlier = sa.text(f"UPDATE order_state SET started_at = started_at - {LEFT_SECONDS * 1_000_000:.0f}")
+        bench.store.database.write(lambda connection: connection.execute(earlier))
+        slots, started = Slots(2), list[str]()
+        asking = poll(bench, slots, started)
+        await asking.once()
+        assert started == [orders[0], orders[2]]
 
 
 @leaping
