@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,8 +69,9 @@ class Patience:
     """How long to go on trying while the service is away: PATIENCE_SECONDS once it has answered; a service that never
     has is given up after this number of `tries`."""
 
-    def __init__(self, tries: int = TRIES) -> None:
+    def __init__(self, tries: int = TRIES, uptime: Callable[[], float] = time.monotonic) -> None:
         self._tries = tries
+        self._uptime = uptime
         self._failures = 0
         self._has_answered = False
         self._away_since = 0.0
@@ -86,10 +87,10 @@ class Patience:
     def next_wait(self, problem: ClientError | None) -> float:
         """Seconds before the next try: exponential backoff with jitter. Raises `problem` when it is time to give up."""
         # From the first failure: an order may have had nothing to tell for hours before it.
-        self._away_since = self._away_since if self._failures else time.monotonic()
+        self._away_since = self._away_since if self._failures else self._uptime()
         self._failures += 1
         if self._has_answered:
-            given_up = time.monotonic() - self._away_since > PATIENCE_SECONDS
+            given_up = self._uptime() - self._away_since > PATIENCE_SECONDS
         else:
             given_up = self._failures >= self._tries
         if given_up and problem is not None:

@@ -8,13 +8,16 @@ import httpx
 import pytest
 
 from mcc.client import MCC, AsyncMCC, NotFound, Unauthorized, Unreachable
+from mcc.client.watching import LONGEST_WAIT_SECONDS, PATIENCE_SECONDS, Patience
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import Delta, GenerationProgress, OrderEvent, Progress
 from mcc.feed.feed import Pace
 from mcc.store.store import Store
+from mcc.testing import FakeClock
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
+from tests.faults.simulation.leaping import leaping
 
 NOBODY = "01900000-0000-7000-8000-000000000000"
 
@@ -145,6 +148,44 @@ def test_a_service_that_is_not_there_is_told_after_a_few_tries() -> None:
     with mcc, pytest.raises(Unreachable, match="nobody listens"):
         next(mcc.orders.watch(NOBODY))
     assert len(tries) == 4
+
+
+def test_a_service_that_is_away_is_waited_for_from_then_on_however_long_the_order_had_said_nothing() -> None:
+    clock, away = FakeClock(), Unreachable("nobody listens")
+    patience = Patience(uptime=clock.uptime)
+    patience.answered()
+    for _ in range(2):
+        clock.advance(10 * 3_600)
+        assert 0 < patience.next_wait(away) <= LONGEST_WAIT_SECONDS and patience.is_away
+        clock.advance(PATIENCE_SECONDS)
+        patience.next_wait(away)
+        patience.answered()
+        assert not patience.is_away
+    patience.next_wait(away)
+    clock.advance(PATIENCE_SECONDS + 1)
+    with pytest.raises(Unreachable, match="nobody listens"):
+        patience.next_wait(away)
+
+
+@leaping
+async def test_who_follows_a_silent_order_rides_out_a_restart(store: Store, held: HeldOrder) -> None:
+    """The stream says nothing, then breaks, is refused a few times, and goes on where it was."""
+    entry = store.journal.read(held.id)[0]
+    text = f"id: {entry.seq}\nevent: {entry.kind}\ndata: {entry.model_dump_json()}\n\n".encode()
+    connections = iter(["pings", "refused", "refused", "refused", "refused", "entry"])
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        match next(connections):
+            case "refused":
+                raise httpx.ConnectError("nobody listens")
+            case "pings":
+                return httpx.Response(200, content=b": ping\n\n: ping\n\n")
+            case _:
+                return httpx.Response(200, content=text)
+
+    async with AsyncMCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc:
+        first = await anext(mcc.orders.watch(held.id))
+        assert isinstance(first, Entry) and first.seq == 1
 
 
 def test_an_entry_that_was_skipped_is_asked_for_again() -> None:
