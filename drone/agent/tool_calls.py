@@ -325,7 +325,7 @@ class ToolCalls:
         if output.subagent_ids and len(output.content) <= room:  # reports (JSON) were shortened when they were built
             return output
         try:
-            content, artifact = await self._turn.artifacts.fitted(
+            content, artifact = await self._turn.artifacts.fitted_output(
                 output.content, readable=readable, room=room, artifact=output.artifact
             )
         except Exception as error:

@@ -27,6 +27,9 @@ NOT_RECORDED = "not recorded"
 SHORTEST_PREVIEW = 300
 PREVIEW_HEAD = 4_000
 PREVIEW_TAIL = 1_000
+UNREADABLE = 4
+"""So many times as much a preview of a tool's output shows where the model has no tool to read on."""
+
 HANDLE = 16
 """Characters of a handle, the short id by which models refer to an artifact."""
 
@@ -44,18 +47,25 @@ class Artifacts:
         self._remember: Callable[[], Awaitable[None]] | None = None
 
     async def fitted(
-        self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None
+        self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None, times: int = 1
     ) -> tuple[str, str | None]:
         """The text and `artifact`; for a text above `longest` or `room` characters a preview and the whole's digest.
 
         `readable`: whether the model that sees it can read artifacts. `artifact`: digest of the whole, if it is stored
-        already. Raises `JournalError`.
+        already. `times`: so many times the usual size a preview has. Raises `JournalError`.
         """
         most = min(self._longest, room)
         if len(text) <= most:
             return text, artifact
         digest = artifact or await self.keep(text)
-        return preview(text, most, where_to_read(digest, readable), len(text)), digest
+        return preview(text, most, where_to_read(digest, readable), len(text), times=times), digest
+
+    async def fitted_output(
+        self, text: str, *, readable: bool, room: int, artifact: str | None
+    ) -> tuple[str, str | None]:
+        """As `fitted`, for what a tool has answered."""
+        times = 1 if readable else UNREADABLE
+        return await self.fitted(text, readable=readable, room=room, artifact=artifact, times=times)
 
     async def keep(self, text: str) -> str:
         """Store a text, at most `most_kept` characters of it; returns its digest. Raises `JournalError`."""
@@ -107,12 +117,12 @@ def where_to_read(digest: str, readable: bool) -> str:
     return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
 
 
-def preview(text: str, most: int, where: str, total: int) -> str:
+def preview(text: str, most: int, where: str, total: int, *, times: int = 1) -> str:
     """Beginning and end of a text of `total` characters, within `most`; below 300 only where the rest is."""
     if most < SHORTEST_PREVIEW:
         return f"[… {total:,} characters were here; {where} …]"
     room = most - len(_gap(total, total, where))
-    head, tail = min(PREVIEW_HEAD, room * 4 // 5), min(PREVIEW_TAIL, room // 5)
+    head, tail = min(times * PREVIEW_HEAD, room * 4 // 5), min(times * PREVIEW_TAIL, room // 5)
     return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"
 
 

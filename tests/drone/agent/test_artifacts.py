@@ -132,6 +132,7 @@ async def test_an_agent_that_cannot_read_artifacts_is_told_that_the_record_has_t
     bench = Bench("x" * 300_000, [Line(calls=(call("shout"),)), "Done."], reads=False)
     (preview,) = await bench.run()
     assert "the record has them" in preview and "read_artifact" not in preview
+    assert preview.count("x") == 20_000
 
 
 async def test_an_output_as_long_as_agreed_is_told_as_it_is() -> None:
