@@ -50,9 +50,9 @@ class Agent(agent.AgentRuntime):
     is a pydantic class, that of the report is an object of it. The limits bound the time of each tool call.
     `subagent_runner`: runs the agents that `spawns` names.
 
-    Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two tools of the same name,
-    `UnknownModel` for the name of no model, and ValueError, which names the field, for a definition that cannot be kept
-    here.
+    Raises TypeError for something that is no definition, or cannot be a tool, `ToolDeclarationError` for two tools of
+    the same name, `UnknownModel` for the name of no model, and ValueError, which names the field, for a definition that
+    cannot be kept here.
     """
 
     def __init__(
@@ -65,6 +65,10 @@ class Agent(agent.AgentRuntime):
         gate: Gate | None = None,
         subagent_runner: SubagentRunner | None = None,
     ) -> None:
+        if not isinstance(definition, AgentDefinition):
+            raise TypeError(
+                f"Agent takes an AgentDefinition, not {type(definition).__name__}: make one, or load_agent(file)"
+            )
         limits = limits or Limits()
         _refuse_what_needs_an_order(definition, subagent_runner, gate)
         agent_tools, share = toolset(tools), Share.of(limits, definition.limits, 0)

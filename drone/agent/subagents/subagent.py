@@ -53,7 +53,7 @@ _INPUT: Mapping[str, object] = {
 class SubAgent:
     """An agent with a name for journal and report, and a description; both default to the definition's.
 
-    Raises ValueError for a name that is not valid for a tool.
+    Raises ValueError for a name that is not valid for a tool, TypeError for something that is no agent.
     """
 
     agent: AgentRuntime
@@ -61,6 +61,10 @@ class SubAgent:
     description: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.agent, AgentRuntime):
+            raise TypeError(
+                f"SubAgent takes an Agent, not {type(self.agent).__name__}: SubAgent(Agent(definition, model=…))"
+            )
         own = self.agent.definition
         object.__setattr__(self, "name", self.name or own.name)
         object.__setattr__(self, "description", self.description or own.description)
