@@ -1,6 +1,7 @@
 """Makes the next version: a copy of the packages with a second schema, a second journal version and its conversion."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from mcc.contracts.journal import JOURNAL_VERSION
@@ -24,10 +25,20 @@ EDITS = {
 """File to pairs of what stands there once and what stands in its place."""
 
 
+def _copy_bytecode(name: str, folder: Path) -> None:
+    """What is compiled of a package, where it does not lie beside it. Valid for the copy too, whose files are as old:
+    otherwise each of its programs would compile six hundred modules."""
+    if sys.pycache_prefix is not None:
+        given, copied = (Path(f"{sys.pycache_prefix}{place.resolve()}") / name for place in (ROOT, folder))
+        if given.is_dir():
+            shutil.copytree(given, copied)
+
+
 def make(folder: Path) -> Path:
     """Write the next version's packages into `folder`; whoever has it first on its path is of that version."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)
+        _copy_bytecode(name, folder)
     for file, edits in EDITS.items():
         path = folder / file
         text = path.read_text()
