@@ -3,16 +3,26 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 AGAIN_SECONDS = 0.02
+LONGEST_SECONDS = 0.05
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks: short ones first. Each look at a service costs it as much as an order's step does."""
+    pause = AGAIN_SECONDS / 2
+    while True:
+        yield pause
+        pause = min(pause * 1.5, LONGEST_SECONDS)
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
     give_up = time.monotonic() + seconds
+    pause = pauses()
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(AGAIN_SECONDS)
+        threading.Event().wait(next(pause))
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:

@@ -15,6 +15,7 @@ import psutil
 
 from mcc.local import launch
 from tests.faults.zygote import Start
+from tests.waiting import pauses
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -28,10 +29,11 @@ class NotInTime(AssertionError):
 def until(answer: Callable[[], T], seconds: float, what: Callable[[], str] | str) -> T:
     """The first true answer. Raises `NotInTime`."""
     end = time.monotonic() + seconds
+    pause = pauses()
     while not (found := answer()):
         if time.monotonic() > end:
             raise NotInTime(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.02)
+        time.sleep(next(pause))
     return found
 
 
