@@ -23,6 +23,10 @@ from tests.journey.script import HARBOUR, LONG, REFUSED, SCRIPT, write_harbour
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 FOREIGN = ("MCC_", "DRONE_", "ANTHROPIC_", "OPENAI_", "OPENROUTER_", "OLLAMA_")
 
+ON_SQLITE = pytest.mark.parametrize("kind", ["sqlite"], indirect=True, scope="session")
+"""For what does not touch the differences of databases: those are for `tests/conformance/store`, and for the turns, the
+killed drones and the generated course that run on both."""
+
 
 @dataclass(frozen=True)
 class House:

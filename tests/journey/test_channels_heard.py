@@ -10,10 +10,10 @@ import redis
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.wire import LARGEST_ENTRY_BYTES, STATUS_CHANNEL, order_channel
-from tests.journey.conftest import House
+from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import HARBOUR, SURVEY
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
 
 SECONDS = 30
 MOVES = {"queued", "running", "succeeded"}

@@ -1,4 +1,4 @@
-"""Documents generated through the real family, on SQLite and PostgreSQL: by agents, with people between."""
+"""Documents generated through the real family, a whole course on PostgreSQL too: by agents, with people between."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import GenerationProgress, OrderEvent
-from tests.journey.conftest import House
+from tests.journey.conftest import ON_SQLITE, House
 
 pytestmark = pytest.mark.xdist_group("turns")
 
@@ -105,6 +105,7 @@ def outlined(house: House) -> WorkOrder:
     return house.mcc.orders.get(order.id)
 
 
+@ON_SQLITE
 def test_an_outline_waits_is_changed_approved_and_kept_to(house: House) -> None:
     order = outlined(house)
     [item] = [one for one in house.mcc.inbox.list().items if one.order_id == order.id]
@@ -126,6 +127,7 @@ def test_an_outline_waits_is_changed_approved_and_kept_to(house: House) -> None:
     assert [one for one in house.mcc.inbox.list().items if one.order_id == order.id] == []
 
 
+@ON_SQLITE
 def test_an_outline_that_is_denied_ends_the_order(house: House) -> None:
     order = outlined(house)
     [item] = [one for one in house.mcc.inbox.list().items if one.order_id == order.id]
@@ -137,6 +139,7 @@ def test_an_outline_that_is_denied_ends_the_order(house: House) -> None:
     assert whole(house, order).status == "pending"
 
 
+@ON_SQLITE
 def test_by_command_a_document_is_generated_written_and_kept(house: House, tmp_path: Path) -> None:
     blueprint = tmp_path / "leaflet.yaml"
     blueprint.write_text(

@@ -11,10 +11,10 @@ from mcc.contracts.approvals import AnyItem, ApprovalItem
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
-from tests.journey.conftest import House
+from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import DOCK, HARBOUR
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
 
 CLERK = """---
 name: clerk

@@ -6,11 +6,11 @@ import pytest
 
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
-from tests.journey.conftest import House
+from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import HARBOUR, MEND
 from tests.journey.test_turns import finished
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
 
 
 def pier(house: House, name: str) -> Path:

@@ -12,10 +12,10 @@ from mcc.contracts.journal import AgentStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
-from tests.journey.conftest import House
+from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import BELL, EAST, HARBOUR, PATROL, WEST
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
 
 
 class Patrol:
