@@ -26,8 +26,8 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import OrdersWait, control_channel
 from mcc.dispatch.broker import RedisAt, make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
-from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
+from mcc.testing.store import migrated_copy
 from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 from tests.faults.zygote import TELL_SIGNAL
@@ -45,8 +45,7 @@ class Site:
     def __init__(self, folder: Path, server: RealRedis, stack: ExitStack) -> None:
         self.folder = folder
         self.redis = server
-        self.database_url = f"sqlite:///{folder / 'mcc.db'}"
-        upgrade(self.database_url)
+        self.database_url = f"sqlite:///{migrated_copy(folder / 'mcc.db')}"
         self.store: Store = open_store(self.database_url)
         self.nudger = Nudger(RedisAt(server.url), ["default"])
         self._stack = stack
