@@ -167,6 +167,11 @@ def open_store(
     beats = Database(
         access, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
     )
+    return store_on(database, beats, max_queued)
+
+
+def store_on(database: Database, beats: Database, max_queued: int | None = None) -> Store:
+    """A store on databases that are open already: the same one twice, as `Store` says."""
     blueprints = BlueprintStore(database)
     journal = JournalStore(database)
     documents = DocumentStore(database, blueprints, StateCache())

@@ -5,6 +5,9 @@ With TEST_POSTGRES_POOLER=transaction, or =session, it is reached through a PgBo
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import LiteralString, cast
 from uuid import uuid4
@@ -13,9 +16,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from mcc.store.database.engine import Database
 from mcc.store.database.migrate import upgrade
 from mcc.store.database.tables import METADATA
-from mcc.store.store import Store, open_store
+from mcc.store.store import BEAT_SECONDS, Store, open_store, store_on
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
@@ -116,11 +120,52 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@dataclass
+class ClockOfTheTest:
+    """The clock of the test that runs, for databases that stay open from one test to the next."""
+
+    clock: FakeClock
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def uptime(self) -> float:
+        return self.clock.uptime()
+
+    def boot(self) -> str:
+        return self.clock.boot()
+
+
+@dataclass(frozen=True)
+class OpenPostgres:
+    """The databases of one store; they know the statements of the tests before, whose compilation takes longest."""
+
+    clock: ClockOfTheTest
+    database: Database
+    beats: Database
+
+
+@pytest.fixture(scope="session")
+def open_postgres(postgres_url: str) -> Iterator[OpenPostgres]:
+    clock = ClockOfTheTest(FakeClock())
+    with (
+        closing(Database(postgres_url, clock=clock)) as database,
+        closing(Database(postgres_url, clock=clock, connections=2, silence_seconds=BEAT_SECONDS)) as beats,
+    ):
+        yield OpenPostgres(clock, database, beats)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def scene(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
-    scene = Scene(opened(request, clock), clock, request.param)
-    yield scene
-    scene.store.close()
+    if request.param == "postgresql":
+        _emptied(request)
+        kept: OpenPostgres = request.getfixturevalue("open_postgres")
+        kept.clock.clock = clock
+        yield Scene(store_on(kept.database, kept.beats), clock, request.param)
+        return
+    store = temporary_store(clock)
+    yield Scene(store, clock, request.param)
+    store.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -131,8 +176,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return _emptied(request)
 
 
-def opened(request: pytest.FixtureRequest, clock: FakeClock, max_queued: int | None = None) -> Store:
-    """An empty store of the kind that the parameter of this request names."""
+def opened(request: pytest.FixtureRequest, clock: FakeClock, max_queued: int) -> Store:
+    """An empty store of the kind that the parameter of this request names, to be closed."""
     if request.param == "sqlite":
         return temporary_store(clock, max_queued=max_queued)
     return open_store(_emptied(request), clock=clock, max_queued=max_queued)
