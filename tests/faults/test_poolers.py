@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH"),
 ]
 
-ORDERS, READS = 24, 60
+ORDERS, READS = 12, 30
 PROMISES = tuple(name for name in INVARIANTS if name not in ("I14", "I16"))
 RIDDLES = ("prepared statement", "08P01", "26000", "42P05", "Traceback", "unsupported startup parameter")
 

@@ -54,7 +54,7 @@ class Load:
 
     def _run(self) -> None:
         number = 0
-        while not self._stopped.wait(0.3):
+        while not self._stopped.wait(0.5):
             if self._family.clients.post(prompt_of(f"load-{number}", number, steps=3)):
                 self.accepted.append(time.monotonic())
             number += 1
