@@ -54,6 +54,7 @@ from drone.worktrees.ending import clear_up
 from drone.worktrees.git_changes import used_git, with_current_head, with_git_facts
 from drone.worktrees.places import WorktreeHome
 from mcc.configuration.mcp_servers import McpServer
+from mcc.configuration.memory import Accepts
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.changes import Changes
@@ -260,6 +261,11 @@ class Crew:
     def context_mode(self) -> ContextMode:
         """What turns leave to the later turns of their session."""
         return self._settings.sessions.context
+
+    @property
+    def accepts(self) -> Accepts:
+        """Which memories count without a person."""
+        return self._settings.memory.accepts
 
     @property
     def expire_seconds(self) -> float:

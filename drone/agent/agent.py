@@ -98,7 +98,11 @@ class Run:
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         besides = len(agent.system) + sum(len(spec.description) for spec in agent.specs) + len(task.prompt)
         self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
-        started = agent.started(task, self._turn.budget.limits, setup_digest, self._opening.context())
+        # What its hirer was shown may stand in its prompt, and a conversation that it continues is shown again.
+        hired_by_tainted = self._turn.tree.is_tainted(task.parent_id, task.continues)
+        tainted = self._opening.tainted or bool(task.attachments) or hired_by_tainted
+        context, limits = self._opening.context(), self._turn.budget.limits
+        started = agent.started(task, limits, setup_digest, context, tainted=tainted)
         self._turn.budget.spawn_began(task.record_id)
         notes = (*notes_on(task.attachments), *agent.hired.notes, *self._opening.steps)
         self._journal.note(self._origin, started, *again, *notes)

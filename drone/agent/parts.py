@@ -283,7 +283,13 @@ class AgentParts:
         return _digest_of(self.definition)
 
     def started(
-        self, task: Task, turn_limits: Limits, setup_digest: str, context: TurnContext | None = None
+        self,
+        task: Task,
+        turn_limits: Limits,
+        setup_digest: str,
+        context: TurnContext | None = None,
+        *,
+        tainted: bool = False,
     ) -> AgentStarted:
         requested = self.definition.limits
         return AgentStarted(
@@ -308,6 +314,7 @@ class AgentParts:
             definition_origin=self.hired.origin,
             setup_digest=setup_digest,
             context=context,
+            tainted=tainted,
         )
 
 

@@ -298,12 +298,11 @@ class ToolCalls:
                 f"The tool {call.name[:NAME]} broke: {describe_tool_error_or_raise(error)}", True, Outcome.ERROR
             )
             await self._close_abandoned()
-        return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
-
-    def _is_untrusted(self, name: str, output: Output) -> bool:
-        """Whether third parties may have written the output: as it says itself, else as its tool's spec says."""
-        spec = self._specs.get(name)
-        return spec is None or spec.untrusted if output.untrusted is None else output.untrusted
+        spec = self._specs.get(call.name)
+        # As the output says itself, else as its tool's spec says.
+        untrusted = spec is None or spec.untrusted if output.untrusted is None else output.untrusted
+        outside = spec is not None and spec.reaches_outside(self._gate.egress)
+        return finished(call, output, started, untrusted=untrusted, outside=outside)
 
     async def _close_abandoned(self) -> None:
         """Close the records of agents that the tool's code started and then stopped waiting for."""

@@ -123,7 +123,7 @@ def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone
     from mcc.store.store import open_store
 
     try:
-        store = open_store(settings.database)
+        store = open_store(settings.database, stale_days=settings.memory.stale_days)
     except ValueError as problem:
         print(f"MCC_DATABASE_URL: {problem}", file=sys.stderr)
         raise SystemExit(UNREACHABLE) from problem

@@ -8,6 +8,7 @@ from drone.generation.port import DocumentLost
 from drone.tools.frame.notes_port import NoteRefused
 from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
+from mcc.configuration.memory import Accepts, MemoryChange
 from mcc.contracts.attachments import StoredFile
 from mcc.contracts.entry import Origin
 from mcc.contracts.inbox_facts import InboxRequest, Said
@@ -87,37 +88,71 @@ class OrderDocuments:
         return state
 
 
+def is_cloned(order: WorkOrder) -> bool:
+    """Whether the order works in a clone of a repository, which its workspace gives the address of."""
+    return (order.workspace or "").startswith("https://")
+
+
 class OrderNotes:
     """The notes of an order's project, written under the order's epoch: `drone.tools.frame.notes_port.NotesPort`."""
 
-    def __init__(self, store: AsyncStore, journal: OrderJournal, order: WorkOrder, workspace_key: str | None) -> None:
+    def __init__(
+        self,
+        store: AsyncStore,
+        journal: OrderJournal,
+        order: WorkOrder,
+        workspace_key: str | None,
+        accepts: Accepts,
+    ) -> None:
         """The project is the workspace; for a repository that is cloned for each session, its address; without a
-        workspace, the session."""
+        workspace, the session. `accepts`: which memories count without a person."""
         self._store = store
         self._journal = journal
         self._order = order
-        cloned = (order.workspace or "").startswith("https://")
-        self._project = digest(order.workspace) if cloned else workspace_key or order.session_id
+        self._accepts = accepts
+        self._is_cloned = is_cloned(order)
+        self._project = digest(order.workspace) if self._is_cloned else workspace_key or order.session_id
 
     async def list(self, kind: NoteKind) -> Sequence[Note]:
-        return await self._in_store(lambda store: store.notes.list(self._project, kind))
+        return await self._in_store(lambda store: store.notes.list(self._project, kind, self._order.session_id))
 
-    async def read(self, kind: NoteKind, name: str) -> Note:
-        return await self._in_store(lambda store: store.notes.get(self._project, kind, name))
+    async def read(self, kind: NoteKind, name: str) -> Sequence[Note]:
+        session_id = self._order.session_id
+        return await self._in_store(lambda store: store.notes.shown(self._project, kind, name, session_id))
 
     async def search(self, question: str, kind: NoteKind, most: int) -> Sequence[Note]:
-        return await self._in_store(lambda store: store.notes.search(self._project, question, kind=kind, most=most))
+        project, session_id = self._project, self._order.session_id
+        return await self._in_store(
+            lambda store: store.notes.search(project, question, kind=kind, most=most, session_id=session_id)
+        )
 
-    async def write(self, origin: Origin, call_id: str, new: NewNote) -> Note:
-        writing = self._writing(origin, call_id)
-        return await self._in_store(lambda store: store.notes.write(writing, new))
+    async def write(self, origin: Origin, call_id: str, new: NewNote, *, tainted: bool) -> Note:
+        def write(store: Store) -> Note:
+            change = MemoryChange(new.name or "", new.text or "", origin.agent or "", tainted or self._is_cloned)
+            return store.notes.write(self._writing(origin, call_id, new.kind, change), new)
 
-    async def delete(self, origin: Origin, call_id: str, kind: NoteKind, name: str) -> Note:
-        writing = self._writing(origin, call_id)
-        return await self._in_store(lambda store: store.notes.delete(writing, kind, name))
+        return await self._in_store(write)
 
-    def _writing(self, origin: Origin, call_id: str) -> Writing:
-        return Writing(self._order.id, self._journal.epoch, origin, call_id, self._project, self._order.workspace)
+    async def delete(self, origin: Origin, call_id: str, kind: NoteKind, name: str, *, tainted: bool) -> Note:
+        def delete(store: Store) -> Note:
+            change = MemoryChange(name, "", origin.agent or "", tainted or self._is_cloned)
+            return store.notes.delete(self._writing(origin, call_id, kind, change), kind, name)
+
+        return await self._in_store(delete)
+
+    def _writing(self, origin: Origin, call_id: str, kind: NoteKind, change: MemoryChange) -> Writing:
+        """Blocks, as a rule of the operator may have to be evaluated."""
+        pending = kind == "memory" and not self._accepts(change)
+        return Writing(
+            self._order.id,
+            self._journal.epoch,
+            origin,
+            call_id,
+            self._project,
+            self._order.workspace,
+            tainted=kind == "memory" and change.tainted,
+            pending=pending,
+        )
 
     async def _in_store(self, work: Callable[[Store], T]) -> T:
         self._journal.check_open()

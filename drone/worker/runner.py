@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -22,7 +23,7 @@ from drone.worker.entering import Busy
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
-from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople
+from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople, is_cloned
 from drone.worker.sessions.opening import OpeningLost, Openings
 from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
@@ -172,7 +173,9 @@ class Runner:
         if execution.invalid is not None:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
-            execution.opening = await self._openings.of(claim.order, tree, execution.redactor)
+            opening = await self._openings.of(claim.order, tree, execution.redactor)
+            # What a clone holds was not written on this machine.
+            execution.opening = replace(opening, tainted=opening.tainted or is_cloned(claim.order))
             documents = await self._documents(claim.order, journal)
             reached = await self._calls_before_target(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
@@ -185,7 +188,7 @@ class Runner:
                     seen=seen,
                     access=execution.access,
                     documents=documents,
-                    notes=OrderNotes(self._store, journal, claim.order, key),
+                    notes=OrderNotes(self._store, journal, claim.order, key, self._crew.accepts),
                     attachments=OrderAttachments(self._store, journal, claim.order.id),
                     reached=reached,
                 )

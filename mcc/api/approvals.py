@@ -27,7 +27,7 @@ async def inbox(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Items that wait or waited for a person, newest first: tool calls, outlines of documents, questions."""
+    """Items that wait or waited for a person, newest first: tool calls, outlines of documents, questions, memories."""
     if order_id is not None and not is_identifier(order_id):
         order_id = ""
     listing = service.store.approvals.list

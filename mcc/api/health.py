@@ -13,7 +13,7 @@ from starlette.types import Scope
 import mcc
 from mcc.api.problems import RETRY_SECONDS, problem
 from mcc.api.service import Service, ServiceHere, answer
-from mcc.contracts.approvals import ApprovalItem, OutlineItem, QuestionItem
+from mcc.contracts.approvals import ApprovalItem, NoteItem, OutlineItem, QuestionItem
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.work_metrics import WorkMetrics
@@ -22,7 +22,7 @@ from mcc.store.store import Store
 from mcc.store.upkeep.load import Load
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-KINDS = tuple(item.model_fields["kind"].default for item in (ApprovalItem, OutlineItem, QuestionItem))
+KINDS = tuple(item.model_fields["kind"].default for item in (ApprovalItem, OutlineItem, QuestionItem, NoteItem))
 COUNT_SHARE = 100
 """Counting orders may take at most one hundredth of the time."""
 

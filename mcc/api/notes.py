@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from mcc.api.service import API, PAGE_LIMIT, PRINCIPAL, ServiceHere, Window, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
-from mcc.contracts.notes import Note, NoteKind
+from mcc.contracts.notes import DecideNote, Note, NoteKind, NoteState
 
 router = APIRouter(prefix=API, tags=["notes"])
 
@@ -21,11 +21,14 @@ async def notes(
     window: WindowHere,
     project: Annotated[str | None, Query(max_length=200)] = None,
     kind: NoteKind | None = None,
+    state: NoteState = "accepted",
 ) -> Response:
-    """The newest version of each note that is neither removed nor expired, of all projects or one, newest first."""
+    """Notes of all projects or one, newest first: of each that is neither removed nor expired the version that counts,
+    which is the newest accepted one; with `state` all versions of memories that are pending, or were rejected."""
     window = Window(window.skip, window.limit or PAGE_LIMIT)
     most = window.skip + PAGE_LIMIT + 1
-    return whole(await service.offload(service.store.notes.find, project=project, kind=kind, most=most), window)
+    find = service.store.notes.find
+    return whole(await service.offload(find, project=project, kind=kind, state=state, most=most), window)
 
 
 @router.get("/notes/history", responses=answers(Listing[Note]))
@@ -34,6 +37,16 @@ async def history(
 ) -> Response:
     """All kept versions of one note, newest first, each with the order and journal entry that wrote it."""
     return whole(await service.offload(service.store.notes.history, project, kind, name), window)
+
+
+@router.post("/notes/decide", responses=answers(Note))
+async def decide(decision: DecideNote, service: ServiceHere) -> Response:
+    """Accept a pending version of a memory, which from now on counts for agents of all sessions, or reject it.
+
+    Repeating a decision changes nothing. Answered with 409: a different decision, and one about a version whose place a
+    later one has taken.
+    """
+    return answer(await service.write(service.store.notes.decide, decision, principal=PRINCIPAL))
 
 
 @router.delete("/notes", responses=answers(Note))

@@ -277,7 +277,12 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
 
 def _open_store(settings: ServiceSettings) -> Store:
     try:
-        store = open_store(settings.database, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
+        store = open_store(
+            settings.database,
+            patience_seconds=STORE_SECONDS,
+            max_queued=settings.max_queued_orders,
+            stale_days=settings.memory.stale_days,
+        )
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:

@@ -47,7 +47,7 @@ def inbox(
         str, typer.Option(help="pending, approved, denied, used, answered, expired, void, or all.")
     ] = "pending",
 ) -> None:
-    """What waits for you: tool calls, questions, and outlines of documents. With an ID all that is known of one.
+    """What waits for you: tool calls, questions, outlines of documents, and notes. With an ID all that is known of one.
 
     Example: mcc inbox
     """
@@ -199,6 +199,8 @@ def _decidable(call: ServiceCall, named: str) -> "AnyItem":
     item = _find_item(call, named, "pending", "approval", "outline")
     if item.kind == "question":
         fail(f"{item.id} is a question: mcc orders answer {item.id} TEXT.", USAGE)
+    if item.kind == "note":
+        fail(f"{item.id} is a note: mcc notes accept {item.name} (or reject).", USAGE)
     return item
 
 

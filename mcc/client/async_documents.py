@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         HistoryItem,
         KeptBlueprint,
     )
-    from mcc.contracts.notes import Note, NoteKind
+    from mcc.contracts.notes import Note, NoteKind, NoteState
 
 
 class Blueprints:
@@ -129,13 +129,24 @@ class Notes:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
 
-    async def list(self, *, project: str | None = None, kind: "NoteKind | None" = None) -> "Sequence[Note]":
-        """The newest version of each note, newest first; at most 200."""
-        return await self._connection.send(calls.notes(project, kind))
+    async def list(
+        self, *, project: str | None = None, kind: "NoteKind | None" = None, state: "NoteState" = "accepted"
+    ) -> "Sequence[Note]":
+        """The version of each note that counts, or all versions of memories that are pending or were rejected; newest
+        first, at most 200."""
+        return await self._connection.send(calls.notes(project, kind, state))
 
     async def history(self, project: str, kind: "NoteKind", name: str) -> "Sequence[Note]":
         """All stored versions of a note, newest first."""
         return await self._connection.send(calls.note_history(project, kind, name))
+
+    async def accept(self, project: str, name: str, version: int) -> "Note":
+        """Accept a pending version of a memory, which counts from now on. Raises `NotFound`, `Conflict`."""
+        return await self._connection.send(calls.decide_note(project, name, version, "accept"))
+
+    async def reject(self, project: str, name: str, version: int) -> "Note":
+        """Reject a pending version of a memory: no agent sees it. Raises `NotFound`, `Conflict`."""
+        return await self._connection.send(calls.decide_note(project, name, version, "reject"))
 
     async def delete(self, project: str, kind: "NoteKind", name: str) -> "Note":
         """Delete a note, so that no agent sees it. Raises `NotFound`."""

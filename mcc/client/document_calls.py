@@ -116,11 +116,11 @@ def export(document_id: str, format: str) -> "Call[bytes]":
     return Call("GET", _path(document_id, "export"), bytes, query(format=format), raw=True)
 
 
-def notes(project: str | None, kind: str | None) -> "Call[tuple[Note, ...]]":
+def notes(project: str | None, kind: str | None, state: str) -> "Call[tuple[Note, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.notes import Note
 
-    filters = query(project=project, kind=kind)
+    filters = query(project=project, kind=kind, state=state)
     return Call("GET", "/notes", lambda body: Listing[Note].model_validate(body).items, filters)
 
 
@@ -130,6 +130,14 @@ def note_history(project: str, kind: str, name: str) -> "Call[tuple[Note, ...]]"
 
     one = query(project=project, kind=kind, name=name)
     return Call("GET", "/notes/history", lambda body: Listing[Note].model_validate(body).items, one)
+
+
+def decide_note(project: str, name: str, version: int, decision: str) -> "Call[Note]":
+    from mcc.contracts.notes import Note
+    from mcc.contracts.shape import to_json
+
+    body = to_json({"project": project, "name": name, "version": version, "decision": decision})
+    return Call("POST", "/notes/decide", Note.model_validate, body=body)
 
 
 def delete_note(project: str, kind: str, name: str) -> "Call[Note]":

@@ -22,6 +22,7 @@ from mcc.addresses import unreadable
 from mcc.addresses.redis import redis_problem
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
+from mcc.configuration.memory import MemorySettings
 from mcc.configuration.operator_permission import ApprovalSettings as ApprovalSettings
 from mcc.configuration.operator_permission import OperatorPermission as OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
@@ -84,7 +85,7 @@ class SessionSettings(BaseModel):
     context: ContextMode = "full"
 
 
-SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions"})
+SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions", "memory"})
 """Tables of mcc.toml that both service and drones read."""
 
 
@@ -130,6 +131,7 @@ class SharedSettings(BaseModel):
     approvals: ApprovalSettings = ApprovalSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
+    memory: MemorySettings = MemorySettings()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
     _passed_over: str = PrivateAttr(default="")

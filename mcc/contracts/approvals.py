@@ -10,10 +10,12 @@ from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 
 ItemStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void", "answered"]
 """`used`: the approved call has started; `expired`: nobody decided in time; `void`: the agent or order ended before the
-decision took effect. Questions are `answered` instead of approved or denied."""
+decision took effect. Questions are `answered` instead of approved or denied; an accepted note is `approved`, a rejected
+one `denied`."""
 
 ApprovalStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void"]
 QuestionStatus: TypeAlias = Literal["pending", "answered", "expired", "void"]
+NoteItemStatus: TypeAlias = Literal["pending", "approved", "denied", "void"]
 
 ANSWER_CHARACTERS = 20_000
 NOTE_CHARACTERS = 2_000
@@ -86,7 +88,24 @@ class QuestionItem(Item):
     answer: Text | None = None
 
 
-AnyItem: TypeAlias = Annotated[ApprovalItem | OutlineItem | QuestionItem, Field(discriminator="kind")]
+class NoteItem(Item):
+    """A version of a memory that agents of other sessions see only if it is accepted (`POST /notes/decide`).
+
+    `tainted` as in `Note`; `deletes`: it takes the note away. `status` void: a later version took its place.
+    """
+
+    kind: Literal["note"] = "note"
+    project: str
+    workspace: Text | None
+    name: str
+    version: int
+    text: Text
+    tainted: bool
+    deletes: bool
+    status: NoteItemStatus
+
+
+AnyItem: TypeAlias = Annotated[ApprovalItem | OutlineItem | QuestionItem | NoteItem, Field(discriminator="kind")]
 AnyApproval: TypeAlias = Annotated[ApprovalItem | OutlineItem, Field(discriminator="kind")]
 
 

@@ -66,7 +66,8 @@ class AgentStarted(Fact):
     follows it. `model_settings` apply to this run and to its resumption; None in older
     entries. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
     the agent works on, if any. `model` None: the agent calls no model, like the generator of a document. `context` is
-    what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it.
+    what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it. `tainted`:
+    what it was shown at its start has text from outside (`ToolFinished`), such as attachments or a cloned repository.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -88,6 +89,7 @@ class AgentStarted(Fact):
     definition_origin: DefinitionOrigin | None = None
     setup_digest: str
     context: TurnContext | None = None
+    tainted: bool = False
 
 
 class AgentStep(NotedFact):
@@ -153,11 +155,13 @@ class ToolFinished(Fact):
     """`artifact` names the stored full text (`Journal.keep`) when `content` is only its beginning and end.
 
     `untrusted`: strangers may have written the text, so `content` has it within a fence (`mcc.contracts.fence`).
-    `images` are shown with `content` to models that accept pictures. `exit_code` is that of a command that ended by
-    itself; a code other than 0 is the program's result, not a failure of the call. `job`: the handle of work that goes
-    on in the background. `found`: deferred tools that the model sees from now on. `files`: by path, the SHA-256 (hex)
-    of workspace files as the call left or showed them; "" for a file that no longer exists. `seconds`: how long the
-    call ran; of one that another drone had begun, the whole time since its `tool.started`; 0 where that is not known.
+    `tainted`: it came from outside, and not from files of the operator's own: from the web, an MCP server, a program
+    that may reach the network, or a note that nobody has accepted. `images` are shown with `content` to models that
+    accept pictures. `exit_code` is that of a command that ended by itself; a code other than 0 is the program's result,
+    not a failure of the call. `job`: the handle of work that goes on in the background. `found`: deferred tools that
+    the model sees from now on. `files`: by path, the SHA-256 (hex) of workspace files as the call left or showed them;
+    "" for a file that no longer exists. `seconds`: how long the call ran; of one that another drone had begun, the
+    whole time since its `tool.started`; 0 where that is not known.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -175,6 +179,7 @@ class ToolFinished(Fact):
     exit_code: int | None = None
     job: str | None = None
     found: tuple[str, ...] = ()
+    tainted: bool = False
 
     @property
     def added_usage(self) -> Usage:

@@ -15,6 +15,7 @@ from mcc.store.documents.blueprints import BlueprintStore
 from mcc.store.documents.changes import StateCache
 from mcc.store.rows.audit import Audit
 from mcc.store.rows.grants import GrantStore
+from mcc.store.rows.note_rows import STALE_DAYS
 from mcc.store.upkeep.examine import Examiner, Mender
 from mcc.store.upkeep.load import LoadReader
 from mcc.store.upkeep.packing import Packing
@@ -156,12 +157,14 @@ def open_store(
     connections: int = 8,
     patience_seconds: float = PATIENCE_SECONDS,
     max_queued: int | None = None,
+    stale_days: float = STALE_DAYS,
 ) -> Store:
     """A store on `sqlite:///PATH` or `postgresql://…`; close it after use. Neither creates nor changes anything. An
     address alone is reached as `DatabaseAccess` says by default.
 
     `patience_seconds`: how long to wait for a lock before `StoreUnavailable` is raised. `max_queued`: the most orders
-    that may be queued. Raises ValueError for another kind of address.
+    that may be queued. `stale_days`: after so many a memory that nobody has verified is stale. Raises ValueError for
+    another kind of address.
     """
     database = Database(access, clock=clock, connections=connections, patience_seconds=patience_seconds)
     beats = Database(
@@ -199,7 +202,7 @@ def store_on(database: Database, beats: Database, max_queued: int | None = None)
         documents=documents,
         agent_changes=AgentChanges(database, journal, documents),
         approvals=ApprovalStore(database),
-        notes=NoteStore(database),
+        notes=NoteStore(database, stale_days),
         artifacts=ArtifactStore(database),
         grants=GrantStore(database),
         mcp_servers=McpServerStore(database),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from mcc.contracts.approvals import AnyItem, ApprovalItem, OutlineItem, QuestionItem
+from mcc.contracts.approvals import AnyItem, ApprovalItem, NoteItem, OutlineItem, QuestionItem
 from mcc.contracts.inbox_facts import ShownPreview
 from mcc.contracts.invisible import CLOSES, OPENS
 from mcc.contracts.line_ends import crlf_in_heads
@@ -25,6 +25,8 @@ def in_brief(item: AnyItem) -> str:
             return brief(item.question)
         case OutlineItem():
             return f"the outline of document {item.document_id}"
+        case NoteItem():
+            return brief(f"{'forget' if item.deletes else 'remember'} {item.name}: {item.text}".rstrip(": "))
         case ApprovalItem():
             return brief(f"{item.tool} {call_in_brief(item.arguments)}")
 
@@ -62,8 +64,18 @@ def _lines(item: AnyItem) -> Iterator[str]:
                 yield exact_line(f"  without an answer: {item.default}")
         case OutlineItem():
             yield f"May the outline of document {item.document_id} count? (mcc documents show {item.document_id})"
+        case NoteItem():
+            yield from map(exact_line, _note(item, who))
         case ApprovalItem():
             yield from map(exact_line, _call(item, who))
+
+
+def _note(item: NoteItem, who: str) -> Iterator[str]:
+    yield f"{who} wants to {'forget' if item.deletes else 'remember'} {item.name}, version {item.version}"
+    yield from (" " * _INDENT + "│ " + line for line in item.text.split("\n"))
+    if item.tainted:
+        yield "  it had read text from outside, such as a web page, which may have told it so"
+    yield f"  for later orders on {item.workspace or 'this session'} (project {item.project[:12]})"
 
 
 def _call(item: ApprovalItem, who: str) -> Iterator[str]:

@@ -56,6 +56,8 @@ def ask(
     def prompt(text: str) -> str | None:
         return read(text, is_over)
 
+    if item.kind == "note":
+        return None  # nobody waits for its decision: mcc notes accept, or reject
     if item.kind == "question":
         return _answer(item, prompt)
     return _decision(item, prompt, partial(_show_whole, item, whole))

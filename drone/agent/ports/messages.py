@@ -1,6 +1,6 @@
 """The messages of a transcript (frozen, encoded once per wire format), the pictures in them, and tool specs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -161,6 +161,9 @@ WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
 _ELSEWHERE = frozenset({"mcp", "memory_write", "plans_write", "tasks_write", "document_write"})
 """Tool groups whose tools write something that lies in no workspace."""
 
+_OUTSIDE = frozenset({"mcp", "web_read"})
+"""Tool groups whose tools bring text from outside."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -198,6 +201,11 @@ class ToolSpec:
         """The part that models see, and that a person's approval of a call depends on."""
         definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return definition | {"group": self.group, "effects": self.effects}
+
+    def reaches_outside(self, egress: Sequence[Sequence[str]]) -> bool:
+        """Whether its results may hold text from outside: of the web, of an MCP server, or what a program fetched.
+        `egress` as in `StartedCall`."""
+        return (self.networked and all(egress)) or self.effects == "network" or self.group in _OUTSIDE
 
     @property
     def is_ordered(self) -> bool:

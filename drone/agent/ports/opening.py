@@ -38,7 +38,8 @@ _LEFT_OUT = "(earlier turns are not listed)"
 @dataclass(frozen=True, slots=True)
 class SessionOpening:
     """`shown`: the messages of earlier turns, oldest first. `base`, `turns`: what they are stored as, as in
-    `TurnContext`. `put_away`: how many turns were reduced to a line for this turn.
+    `TurnContext`. `put_away`: how many turns were reduced to a line for this turn. `tainted`: what the agent is shown
+    at its start, the workspace included, may have text from outside.
     """
 
     shown: tuple[ShownMessage, ...] = ()
@@ -46,6 +47,7 @@ class SessionOpening:
     turns: tuple[str, ...] = ()
     mode: ContextMode = "full"
     put_away: int = 0
+    tainted: bool = False
 
     def without(self, redactor: Redactor) -> "SessionOpening":
         """The same opening as models may be shown it, without secrets."""

@@ -95,6 +95,8 @@ class RecordState:
     """What people have restrained it from."""
     children: ChildrenState = field(default_factory=ChildrenState)
     """The agents that it has hired."""
+    tainted: bool = False
+    """It, or an agent below it, was shown text from outside."""
     began_after: float | None = field(default=None, compare=False)
     """Seconds that drones had worked on the turn when the run began; None if under this drone."""
 

@@ -138,6 +138,8 @@ class Tree:
         if isinstance(fact, AgentStarted):
             self.artifacts.extend(one.artifact for one in fact.attachments if one.artifact is not None)
             self.pictures.extend(one.image for one in fact.attachments if one.image is not None)
+        if isinstance(fact, AgentStarted | ToolFinished) and fact.tainted:
+            self._taint(record)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
@@ -176,6 +178,16 @@ class Tree:
             self.succeeded.add(done.name)
         if done.job is not None and done.job not in self.jobs:
             self.jobs.append(done.job)
+
+    def _taint(self, record: RecordState) -> None:
+        """Mark a run, and those above it, which are told what it says."""
+        for above in self._lineage(record.origin.record_id):
+            if above in self.records:
+                self.records[above].tainted = True
+
+    def is_tainted(self, *record_ids: str | None) -> bool:
+        """Whether one of these agents, or one below it, was shown text from outside."""
+        return any((record := self.records.get(id or "")) is not None and record.tainted for id in record_ids)
 
     def charge(self, usage: Usage) -> None:
         """Add to what this order has spent."""

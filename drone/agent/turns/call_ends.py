@@ -195,9 +195,9 @@ def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
     return Output(said, is_error=True, outcome=outcome, untrusted=False)
 
 
-def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
+def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool, outside: bool = False) -> ToolFinished:
     """The end of a call; untrusted content is fenced. `started`: `time.monotonic()` at its start
-    (`FirstStarts`)."""
+    (`FirstStarts`). `outside`: whether its tool brings text from outside."""
     ended = ToolFinished(
         call_id=call.call_id,
         name=call.name,
@@ -213,6 +213,7 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool)
         exit_code=output.exit_code,
         job=output.job,
         found=output.found,
+        tainted=output.tainted or (untrusted and outside),
     )
     return lean_copy(ended)
 

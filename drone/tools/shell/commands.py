@@ -281,7 +281,7 @@ class ShellTools:
         if stop:
             await known.stop()
         await jobs.wait([known.handle], MOST_WAIT if stop else wait_seconds)
-        return await _job_output(known, context)
+        return replace(await _job_output(known, context), tainted=self._shell.is_networked)
 
     async def _checked(
         self, context: ToolContext, command: str, cwd: str, seconds: float | None, background: bool

@@ -61,7 +61,8 @@ class Openings:
         shown = [one for one in base if one.order_id not in past.left_out] + await self._shown(
             past.turns, mode, redactor
         )
-        return SessionOpening(tuple(shown), past.base, tuple(turn.order_id for turn in past.turns), mode)
+        turns = tuple(turn.order_id for turn in past.turns)
+        return SessionOpening(tuple(shown), past.base, turns, mode, tainted=past.tainted)
 
     async def _again(self, context: TurnContext, redactor: Redactor) -> SessionOpening:
         turns = await self._store.patiently(lambda store: store.transcripts.named(context.turns))

@@ -74,7 +74,8 @@ class GrantRow(Row, table=True):
 
 
 class NoteRow(Row, table=True):
-    """One version of a note. Only `newest` and `verified_at` of a row ever change.
+    """One version of a note. `newest`: it is the one that counts, the newest that was accepted. Only `newest`,
+    `verified_at`, and what is decided of a pending version ever change.
 
     `words` are the words of name, title and text, in lower case and separated by spaces, so that full-text search
     matches the same on both databases. On SQLite, triggers copy them into the search table `note_words`.
@@ -84,6 +85,13 @@ class NoteRow(Row, table=True):
     __table_args__ = (
         sa.UniqueConstraint("project", "kind", "name", "version", name="version_of_note"),
         partial_index("newest_notes", "project", "kind", "name", where="newest", unique=True),
+        partial_index("pending_notes", "project", "kind", "name", where="state = 'pending'"),
+        partial_index(
+            "decided_notes",
+            "written_at",
+            "id",
+            where="kind = 'memory' AND (state != 'accepted' OR decided_at IS NOT NULL)",
+        ),
         partial_index("one_note_per_call", "order_id", "call_id", where="call_id IS NOT NULL", unique=True),
     )
 
@@ -108,6 +116,10 @@ class NoteRow(Row, table=True):
     written_at: int = Field(sa_type=sa.BigInteger)
     verified_at: int = Field(sa_type=sa.BigInteger)
     expires_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    state: str = Field(default="accepted", sa_column_kwargs={"server_default": "accepted"})
+    tainted: bool = Field(default=False, sa_column_kwargs={"server_default": sa.false()})
+    decided_by: str | None = None
+    decided_at: int | None = Field(default=None, sa_type=sa.BigInteger)
 
 
 class PinRow(Row, table=True):

@@ -1,4 +1,4 @@
-"""Tables of sessions: the conversations themselves, and how far each principal has read them."""
+"""Tables of sessions: the conversations themselves, how far each principal has read them, and what taints them."""
 
 import sqlalchemy as sa
 from sqlmodel import Field
@@ -44,5 +44,15 @@ class SessionReadRow(Row, table=True):
     turn: int
 
 
+class SessionTaintRow(Row, table=True):
+    """A session whose agents have been shown text from outside. `turn`: the first in which they were, 0 = not known."""
+
+    __tablename__ = "session_taints"
+
+    session_id: str = Field(primary_key=True, foreign_key="sessions.id")
+    turn: int
+
+
 SESSIONS = Row.metadata.tables["sessions"]
 SESSION_READS = Row.metadata.tables["session_reads"]
+SESSION_TAINTS = Row.metadata.tables["session_taints"]

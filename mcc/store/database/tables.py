@@ -29,6 +29,7 @@ from mcc.store.database.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
 from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
+from mcc.store.database.session_tables import SESSION_TAINTS as SESSION_TAINTS
 from mcc.store.database.session_tables import SESSIONS as SESSIONS
 from mcc.store.database.transcript_tables import BASES as BASES
 from mcc.store.database.transcript_tables import TRANSCRIPTS as TRANSCRIPTS

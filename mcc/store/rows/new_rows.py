@@ -9,9 +9,11 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.fact import Fact
 from mcc.store.database.direct import execute_later
 from mcc.store.database.tables import ARTIFACT_USES, JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, keep_blobs
+from mcc.store.rows.taint_rows import mark_tainted, taints
 
 Row = Mapping[str, Any]
 
@@ -29,6 +31,8 @@ class NewRows:
     entries: list[Row] = field(default_factory=list)
     blobs: dict[str, str] = field(default_factory=dict)
     uses: list[tuple[str, str]] = field(default_factory=list)
+    copied: dict[str, list[Fact]] = field(default_factory=dict)
+    """By order, what its journal says of text from outside."""
 
     def write(self, order_id: str, drafts: Sequence[Draft]) -> Sequence[Entry]:
         """Add the first entries of an order's journal, and answer them. Raises `BadEntry`."""
@@ -36,6 +40,9 @@ class NewRows:
         entries = [draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)]
         self.entries += [dict(zip(ENTRY_COLUMNS, entry_row(entry, 0, blobs), strict=True)) for entry in entries]
         self.blobs |= blobs
+        tainting: list[Fact] = [entry.fact for entry in entries if taints(entry.fact)]
+        if tainting:
+            self.copied[order_id] = tainting
         self.uses += ((digest, order_id) for digest in blobs)
         return entries
 
@@ -55,6 +62,9 @@ class NewRows:
             self.blobs.clear()
             self.uses.clear()
         _insert(connection, _ENTRY, self.entries)
+        for order_id, facts in self.copied.items():
+            mark_tainted(connection, order_id, facts)
+        self.copied.clear()
 
 
 _SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORDERS, STATE, LABELS))

@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.store.database.engine import Database, DatabaseTime
-from mcc.store.database.tables import APPROVALS, JOURNAL, ORDERS, STATE
+from mcc.store.database.tables import APPROVALS, JOURNAL, NOTES, ORDERS, STATE
 from mcc.store.rows.inbox_rows import PENDING
+from mcc.store.rows.note_rows import UNDECIDED
 from mcc.store.rows.views import is_claimable
 from mcc.store.upkeep.retention import size_in_bytes
 
@@ -51,7 +52,8 @@ class LoadReader:
             row.queue: _seconds(now, connection.scalar(_SINCE, {"wanted": row.oldest}) or now)
             for row in connection.execute(_oldest(self._database.time)).all()
         }
-        pending = {row.kind: Pending(row.items, _seconds(now, row.asked_at)) for row in connection.execute(_PENDING)}
+        waiting = [*connection.execute(_PENDING), *connection.execute(_NOTES)]
+        pending = {row.kind: Pending(row.items, _seconds(now, row.asked_at)) for row in waiting if row.items}
         return Load(claimable, pending, size_in_bytes(connection))
 
 
@@ -85,6 +87,11 @@ _PENDING = (
     .where(PENDING)
     .group_by(APPROVALS.c.kind)
 )
+_NOTES = sa.select(
+    sa.literal("note").label("kind"),
+    sa.func.count().label("items"),
+    sa.func.min(NOTES.c.written_at).label("asked_at"),
+).where(UNDECIDED)
 
 
 def _seconds(now: int, since: int) -> float:

@@ -1,6 +1,6 @@
 """The inbox: approvals, outlines and questions, decided under the lock of their order."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,6 +31,7 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control
 from mcc.store.rows.grants import remember
 from mcc.store.rows.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, update_inbox
+from mcc.store.rows.note_items import note_items
 from mcc.store.rows.order_rows import OrderState, lock, write
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import Page
@@ -76,7 +77,7 @@ class ApprovalStore:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[AnyItem]:
-        """Newest first. Raises `BadCursor`."""
+        """Newest first; of all `kinds`, also memories. Raises `BadCursor`."""
         query = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
         if status is not None:
             query = query.where(PENDING if status == "pending" else APPROVALS.c.status == status)
@@ -87,11 +88,20 @@ class ApprovalStore:
             query = query.where(kind.in_(sorted(kinds)))
         if order_id is not None:
             query = query.where(APPROVALS.c.order_id == order_id)
-        if cursor is not None:
-            query = query.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*_place(cursor)))
-        rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
-        more = f"{rows[limit - 1]['requested_at']}.{rows[limit - 1]['id']}" if len(rows) > limit else None
-        return Page([item_of(row) for row in rows[:limit]], more)
+        place = None if cursor is None else _place(cursor)
+        if place is not None:
+            query = query.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*place))
+
+        def items(connection: Connection) -> Sequence[AnyItem]:
+            asked = [item_of(row) for row in connection.execute(query).mappings()]
+            notes = note_items(connection, status, order_id, place, limit + 1) if kinds is None else ()
+            return sorted([*asked, *notes], key=lambda item: (item.requested_at, item.id), reverse=True)
+
+        newest = self._database.read(items)
+        if len(newest) <= limit:
+            return Page(newest)
+        last = newest[limit - 1]
+        return Page(newest[:limit], f"{micros(last.requested_at)}.{last.id}")
 
     def get(self, item_id: str) -> AnyItem:
         """Raises `UnknownApproval`."""
@@ -243,7 +253,7 @@ def _check_same(item: AnyItem, said: Said) -> None:
     if item.kind == "question":
         if item.answer != said.answer:
             raise AlreadyDecided("this was answered already, with another answer")
-    elif item.decision != said.decision:
+    elif item.kind != "note" and item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")
 
 

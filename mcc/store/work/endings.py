@@ -28,6 +28,7 @@ from mcc.store.rows.order_rows import (
     write,
 )
 from mcc.store.rows.packs import pack_record, record_in_pack
+from mcc.store.rows.taint_rows import mark_tainted
 from mcc.store.rows.texts import cut, digests, parsed, whole
 from mcc.store.rows.transitions import ENDED, StoreEnding, ended_by_store, ended_unread
 
@@ -96,6 +97,7 @@ def end(
         keep_record(connection, record, micros(at))
     numbered = list(enumerate(drafts, start=state.last_seq + 1))
     update_inbox(connection, state.order_id, numbered)
+    mark_tainted(connection, state.order_id, (draft.fact for draft in drafts))
     if state.control_seq:
         apply_controls(connection, state.order_id, numbered)
         # Before the rest is refused: a cancel that was honoured must not be told as refused.

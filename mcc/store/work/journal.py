@@ -36,6 +36,7 @@ from mcc.store.rows.order_rows import (
     spent_in,
     texts_at,
 )
+from mcc.store.rows.taint_rows import mark_tainted, taints
 from mcc.store.rows.texts import EntryOutline, TextPlace, text_digest
 from mcc.store.rows.values import Appended, Batch, Reached
 from mcc.store.rows.views import check_whole, unknown_order
@@ -91,7 +92,7 @@ class Written:
 
     @property
     def is_rows_alone(self) -> bool:
-        """Whether nothing but entries is stored: no texts, no controls, no items of the inbox."""
+        """Whether nothing but entries is stored: no texts, no controls, no items of the inbox, no mark of a session."""
         return not self.blobs and all(_is_row_alone(entry.data) for entry in self.batch.entries)
 
     @property
@@ -113,7 +114,9 @@ class Written:
 
 def _is_row_alone(fact: Fact) -> bool:
     match fact:
-        case AgentStarted() | AgentStep() | ModelStarted() | ModelReplied() | ToolFinished():
+        case AgentStarted() | ToolFinished():
+            return not taints(fact)
+        case AgentStep() | ModelStarted() | ModelReplied():
             return True
         case ToolStarted(approval_id=approval_id):
             return approval_id is None
@@ -194,6 +197,7 @@ class JournalStore:
             numbered = [(entry.seq, entry) for entry in encoded.batch.entries]
             apply_controls(connection, encoded.batch.order_id, numbered)
             update_inbox(connection, encoded.batch.order_id, numbered)
+            mark_tainted(connection, encoded.batch.order_id, (entry.fact for entry in encoded.batch.entries))
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `JournalPruned`."""

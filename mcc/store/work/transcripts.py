@@ -18,6 +18,7 @@ from mcc.store.database.tables import BASES, JOURNAL, ORDERS, SESSIONS, STATE, T
 from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.packs import packs_of
 from mcc.store.rows.stored_turns import StoredTurn
+from mcc.store.rows.taint_rows import is_tainted
 from mcc.store.rows.texts import digests, parsed, whole
 from mcc.store.rows.transcript_rows import keep_turn
 from mcc.store.rows.views import has_status
@@ -40,12 +41,13 @@ class SessionPast:
     """What a turn is shown: a base (the digest of its text; None: from the beginning), then these turns, in order.
 
     `left_out`: orders of which nothing is shown, though the base contains them, as a later turn repeats them. `mode`:
-    what the session says of it, if anything.
+    what the session says of it, if anything. `tainted`: it may hold text from outside.
     """
 
     base: str | None
     turns: Sequence[EndedTurn]
     mode: ContextMode | None = None
+    tainted: bool = False
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -180,12 +182,14 @@ def _past(connection: Connection, order: WorkOrder) -> SessionPast:
         return SessionPast(None, (), session.context)  # what most orders are, with this one statement
     turns: list[EndedTurn] = []
     base: str | None = None
+    tainted = False
     place: _Place | None = _Place(order.session_id, order.session_seq, order.origin)
     while place is not None and base is None:
         while place is not None and place.origin is not None and place.origin.kind == "retry":
             place = _place(connection, place.origin.order_id)
         if place is None:
             break
+        tainted = tainted or is_tainted(connection, place.session_id, place.session_seq)
         newest = connection.execute(_BASE, {"of": place.session_id, "before": place.session_seq}).first()
         after = 0 if newest is None else newest.through_seq
         span = {"of": place.session_id, "after": after, "before": place.session_seq}
@@ -195,7 +199,8 @@ def _past(connection: Connection, order: WorkOrder) -> SessionPast:
         else:
             place = _source(connection, place.session_id)
     left_out = SessionPast(base, turns).left_out
-    return SessionPast(base, [turn for turn in turns if turn.order_id not in left_out], session.context)
+    shown = [turn for turn in turns if turn.order_id not in left_out]
+    return SessionPast(base, shown, session.context, tainted)
 
 
 def _source(connection: Connection, session_id: str) -> _Place | None:

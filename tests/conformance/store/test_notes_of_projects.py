@@ -8,7 +8,8 @@ from mcc.contracts.ids import call_id
 from mcc.contracts.journal import ToolStarted
 from mcc.contracts.notes import MAX_NOTES, NewNote, Note
 from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownNote
-from mcc.store.work.notes import Writing, words_of
+from mcc.store.rows.note_rows import words_of
+from mcc.store.work.notes import Writing
 from tests.conformance.store.scene import Held, Scene
 
 PROJECT = "project-1"

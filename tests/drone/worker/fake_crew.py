@@ -20,6 +20,7 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.places.paths import Workspace
 from drone.threads import Pools
 from mcc.configuration.mcp_servers import McpServer
+from mcc.configuration.memory import Accepts, MemorySettings
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
@@ -53,6 +54,10 @@ class FakeCrew(Crew):
     egress = None
     expire_seconds = 3_600.0
     context_mode: ContextMode = "full"
+
+    @property
+    def accepts(self) -> Accepts:
+        return MemorySettings().accepts
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()

@@ -1,7 +1,7 @@
 """Memory, plans and tasks: agents of two orders of one project use them on a real store."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -10,16 +10,19 @@ import pytest
 from drone.agent.ports.journal import Fenced
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.tool import FunctionTools
-from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS
+from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS, OUT_OF_DATE, PENDING
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderNotes
+from mcc.configuration.memory import Accepts, MemorySettings
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Outcome
+from mcc.contracts.notes import DecideNote
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.store.store import Store
+from mcc.store.work.notes import NoteStore
 from mcc.testing import temporary_store
 
 
@@ -55,6 +58,7 @@ class Agent:
 class Office:
     store: Store
     patient: AsyncStore
+    accepts: Accepts = MemorySettings().accepts
 
     def agent(self, key: str | None = "the key of a workspace", **fields: Any) -> Agent:
         new = NewOrder.model_validate({"prompt": "do it", **fields})
@@ -65,7 +69,7 @@ class Office:
         self.store.leases.register(registration, lease_seconds=60)
         claim = self.store.claims.claim(order.id, incarnation=incarnation, claim_token="token", drone="d")
         assert claim is not None
-        notes = OrderNotes(self.patient, Epoch(claim.epoch), order, key)  # type: ignore[arg-type]
+        notes = OrderNotes(self.patient, Epoch(claim.epoch), order, key, lambda change: self.accepts(change))  # type: ignore[arg-type]
         return Agent(order, FunctionTools(NOTE_TOOLS, notes=notes), Origin(record_id=str(uuid4()), agent="general"))
 
 
@@ -165,18 +169,82 @@ async def test_orders_without_a_workspace_have_the_notes_of_their_session(office
 async def test_a_cloned_repository_is_one_project_wherever_it_was_checked_out(office: Office) -> None:
     address = "https://git.example.org/team/shop"
     first = office.agent(key="one place", workspace=address)
-    await first.says("memory_write", name="build", content="slow")
-    assert "build" in await office.agent(key="another place", workspace=address).says("memory_list")
+    await first.says("plan_write", name="build", content="slow")
+    assert "build" in await office.agent(key="another place", workspace=address).says("plan_list")
+    said = await first.says("memory_write", name="build", content="slow")
+    assert PENDING in said, "nobody on this machine wrote what a clone holds"
 
 
 async def test_a_drone_that_lost_the_order_writes_no_note(office: Office) -> None:
     agent = office.agent()
     agent.tools = FunctionTools(
         NOTE_TOOLS,
-        notes=OrderNotes(office.patient, Epoch(99), agent.order, "key"),  # type: ignore[arg-type]
+        notes=OrderNotes(office.patient, Epoch(99), agent.order, "key", office.accepts),  # type: ignore[arg-type]
     )
     with pytest.raises(Fenced):
         await agent.uses("memory_write", name="build", content="slow")
+
+
+async def test_a_memory_that_waits_is_marked_for_the_session_that_wrote_it(office: Office) -> None:
+    office.accepts = MemorySettings(accept="people").accepts
+    writer, other = office.agent(), office.agent()
+    assert await writer.says("memory_write", name="build", content="make check") == (
+        f"build is noted, version 1; it is {PENDING}."
+    )
+    for tool, asked in (("memory_list", {}), ("memory_search", {"query": "make"}), ("memory_read", {"name": "build"})):
+        shown = await writer.uses(tool, **asked)
+        assert PENDING in shown.content and "make check" in shown.content
+        assert shown.tainted, "what nobody accepted taints whoever reads it"
+        assert "make check" not in (await other.uses(tool, **asked)).content
+    again = await writer.says("memory_write", name="build", content="make check")
+    assert again == f"build says this already, in version 1, which is {PENDING}."
+    office.store.notes.decide(
+        DecideNote(project="the key of a workspace", name="build", version=1, decision="accept"), principal="operator"
+    )
+    for agent in (writer, other):
+        shown = await agent.uses("memory_read", name="build")
+        assert "make check" in shown.content and PENDING not in shown.content and not shown.tainted
+
+
+async def test_what_counts_is_shown_beside_what_waits(office: Office) -> None:
+    agent = office.agent()
+    await agent.says("memory_write", name="build", content="make check")
+    office.accepts = MemorySettings(accept="people").accepts
+    await agent.says("memory_write", name="build", content="make all")
+    read = await agent.says("memory_read", name="build")
+    assert read.index("make check") < read.index(PENDING) < read.index("make all")
+    assert await agent.says("memory_write", name="build", content="make check") == "build says this already."
+    assert await agent.says("memory_delete", name="build") == "build stays until a person agrees to delete it."
+    assert "make check" in await office.agent().says("memory_read", name="build")
+
+
+async def test_plans_and_tasks_wait_for_nobody(office: Office) -> None:
+    office.accepts = MemorySettings(accept="people").accepts
+    await office.agent().says("plan_write", name="release", content="Tag it")
+    await office.agent().says("task_create", title="Tag it")
+    assert "Tag it" in await office.agent().says("plan_list")
+    assert "Tag it" in await office.agent().says("task_list")
+
+
+async def test_a_rule_of_the_operator_accepts_some(office: Office) -> None:
+    rule = 'name.startsWith("build") && agent == "general" && !tainted && size(text) < 100'
+    office.accepts = MemorySettings(accept="rule", when=rule).accepts
+    agent = office.agent()
+    assert PENDING not in await agent.says("memory_write", name="build", content="make check")
+    assert PENDING in await agent.says("memory_write", name="deploy", content="make check")
+    assert PENDING in await agent.says("memory_write", name="build", content="x" * 100)
+
+
+async def test_stale_memories_come_last_below_a_heading(office: Office) -> None:
+    days = MemorySettings(stale_days=1e-9).stale_days
+    stale = replace(office.store, notes=NoteStore(office.store.database, days))
+    agent = office.agent()
+    await agent.says("memory_write", name="a", content="make check")
+    assert OUT_OF_DATE not in await agent.says("memory_list")
+    office.patient.store = stale
+    for tool, asked in (("memory_list", {}), ("memory_search", {"query": "make"}), ("memory_read", {"name": "a"})):
+        shown = await agent.says(tool, **asked)
+        assert shown.index(OUT_OF_DATE) < shown.index("make check")
 
 
 async def test_without_a_service_there_are_no_notes() -> None:

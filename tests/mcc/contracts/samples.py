@@ -195,6 +195,7 @@ FACTS: tuple[Fact, ...] = (
             digest="c" * 64,
             environment={"git": "a" * 64},
         ),
+        tainted=True,
     ),
     AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,)),
     AgentReused(message="And now the tests.", turn=2),
@@ -262,6 +263,7 @@ FACTS: tuple[Fact, ...] = (
         found=("tracker__create_issue",),
         files={"src/a.py": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
         job="job-1",
+        tainted=True,
     ),
     GateChecked(
         tool="validate",
