@@ -3,7 +3,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench bench-compare chaos soak mutants try system-deps lock clean
+.PHONY: help demo up test check judges bench bench-compare chaos soak mutants try system-deps lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -21,6 +21,10 @@ test: ## all tests
 
 check: ## style, format and types (ARGS=--fix repairs)
 	@scripts/check $(ARGS)
+
+judges: ## what judges from outside say: what a shortened talk still knows, and what is found again in it
+	@scripts/env dev
+	@.venv/bin/python -m pytest tests/judges $(ARGS)
 
 bench: ## all benchmarks, and each promised figure beside the measured one
 	@scripts/env dev
