@@ -34,7 +34,7 @@ structlog.configure(
 
 # Fourteen thousand tests stay in memory: looking through them again and again took a fifth of the time.
 gc.set_threshold(700, 20, 100)
-gc.disable()  # while they are collected, which leaves nothing to be freed
+gc.disable()  # while they are collected, of which hardly anything can be freed
 
 
 class ByGroupOrFile(LoadGroupScheduling):
