@@ -170,10 +170,12 @@ def open_store(
     beats = Database(
         access, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
     )
-    return store_on(database, beats, max_queued)
+    return store_on(database, beats, max_queued, stale_days)
 
 
-def store_on(database: Database, beats: Database, max_queued: int | None = None) -> Store:
+def store_on(
+    database: Database, beats: Database, max_queued: int | None = None, stale_days: float = STALE_DAYS
+) -> Store:
     """A store on databases that are open already: the same one twice, as `Store` says."""
     blueprints = BlueprintStore(database)
     journal = JournalStore(database)
