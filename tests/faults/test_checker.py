@@ -266,6 +266,10 @@ def _stale_lock(run: Run) -> None:
     run.sql("INSERT INTO workspace_locks VALUES ('/harbour', :order, 1, 1)", order=run.plain)
 
 
+def _mark_of_an_ended_order(run: Run) -> None:
+    run.sql("INSERT INTO workspace_locks VALUES ('below /harbour', :order, 1, 0)", order=run.plain)
+
+
 def _swollen(run: Run) -> None:
     for number in range(20):
         run.add("resources.jsonl", t=100.0 * number, name="drone-1", rss_bytes=100_000 + 10_000 * number, fds=20)
@@ -357,6 +361,7 @@ DAMAGES: list[tuple[str, Damage]] = [
     ("I11", _lost_receipt),
     ("I12", _orphan),
     ("I12", _stale_lock),
+    ("I12", _mark_of_an_ended_order),
     ("I12", _swollen),
     ("I13", _secret),
     ("I13", _secret_in_the_database),
