@@ -15,8 +15,8 @@ from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import outcome_of
 from drone.agent.ports.write_access import KnownFiles
-from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
+from drone.agent.subagents.offers import offers
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
 from drone.checkpoints.directory import CheckpointDirectory

@@ -5,6 +5,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
+from drone.agent.background import ended_with
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
@@ -76,7 +77,8 @@ class Run:
             self._open_transcript(setup)
             loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, setup)
             try:
-                report = await self._run_rounds(loop, agent_control)
+                async with ended_with(self._turn, self._origin):
+                    report = await self._run_rounds(loop, agent_control)
             except Stopped as stopped:
                 report = await self._report_of_stop(loop, stopped)
             except ModelError as error:

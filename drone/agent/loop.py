@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from drone.agent.background import BackgroundWork
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
@@ -57,6 +58,7 @@ class Loop:
         self._context = Context(agent.model, turn, state)
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
+        self._background = BackgroundWork(agent, turn, state, self.allowance, agent_control)
         if setup is not None:
             self._tool_calls.use_setup(setup)
 
@@ -66,6 +68,7 @@ class Loop:
         Raises `Stopped`, `ModelError`, `JournalError`.
         """
         state, finish = self._state, self._finish
+        await self._background.restart()
         # The order of the branches is the order in which a run ends: what has begun comes before what could follow, a
         # result before the limits and faults that would end the run without one, and a new question last.
         while True:
@@ -77,6 +80,11 @@ class Loop:
                 if not state.open.started:  # started calls continue their children, which wait out pauses themselves
                     await self._wait_while_paused()
                 await self._tool_calls.act(state.open)
+            # Before a result of any kind: the agent reads what its subagents bring, and then answers again.
+            elif self._replied_without_call and self._background.owes:
+                await self._write()
+                await self._background.wait()
+                await self._background.deliver()
             # Before the limit: the last reply that a limit leaves may be the result, given as text.
             elif (accepted_text := await self._accepted_as_text()) is not None:
                 await self._write(accepted_text)
@@ -194,6 +202,7 @@ class Loop:
         """Ask the model, once the agent is not paused and the cost is reserved; the reply is added to the state."""
         if self._verifying is not None:
             await self._verifying.close_abandoned()
+        await self._background.deliver()
         await self._context.fit()
         reserved = await self._ready_to_ask()
         state, model = self._state, self._agent.model

@@ -11,7 +11,7 @@ from drone.agent.control.idle_watch import Block
 from drone.agent.parts import AgentParts
 from drone.agent.ports.inbox_item import InboxItem, in_full, invisible_in, shown_arguments
 from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
-from drone.agent.ports.permits import effects_of
+from drone.agent.ports.permits import effects_of, is_background_safe
 from drone.agent.state.record import RecordState
 from drone.agent.turns.call_ends import refusal
 from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
@@ -74,13 +74,19 @@ class PermissionGate:
 
     def word(self, spec: ToolSpec, arguments: Mapping[str, object]) -> Word:
         """The decision of the rules: allow, deny or ask."""
-        return self._ruled(spec, arguments).word
+        return "deny" if self._is_unsafe(spec) else self._ruled(spec, arguments).word
+
+    def _is_unsafe(self, spec: ToolSpec) -> bool:
+        """Whether the agent runs in the background, and the tool is not for agents there."""
+        return not is_background_safe(spec) and self._turn.in_background(self._state.origin.record_id)
 
     async def decide(self, call: StartedCall, spec: ToolSpec) -> Decision:
         """The approval under which the call may run, None where it needs none; or an error result for the model.
 
         Returns once a person has decided or the request has expired. Raises `JournalError`.
         """
+        if self._is_unsafe(spec):
+            return denied(_UNSAFE.format(name=spec.name))
         before, ruling, people = self._requests_for(call), self._ruled(spec, call.arguments), self._turn.inbox.people
         if ruling.word == "ask" and not before:
             # Grants are read from the database, so only for a call that would have to wait for a person.
@@ -192,6 +198,10 @@ def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
 
 
 _READING = frozenset({"workspace_read", "diff_read", "git_read", "shell_read"})
+_UNSAFE = (
+    "{name} was not run: you work in the background, and it asks a person or cannot be undone. "
+    "Say in your report what is left to do with it; the agent that started you may do that."
+)
 _ADVICE = "Do not try it again as it is: go another way, or say what you could not do."
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from drone.agent.background import BackgroundWork
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, GateVerdict, RunGate
 from drone.agent.model_call import Context
@@ -21,6 +22,7 @@ from drone.agent.state.record import RecordState
 from drone.agent.state.record_parts import OpenReply
 from drone.agent.turns.call_ends import (
     NAME,
+    READ_FIRST,
     FirstStarts,
     InOrder,
     ReadCall,
@@ -59,6 +61,7 @@ class ToolCalls:
         self._turn = turn
         self._state = state
         self._allowance = allowance
+        self._background = BackgroundWork(agent, turn, state, allowance, agent_control)
         self._agent_control = agent_control
         self._finish = finish
         self._finish_specs = finish.specs() if finish else ()
@@ -375,8 +378,8 @@ class ToolCalls:
         """Let the gate check a submission; returns the entries. With unread mail, the gate is not asked."""
         assert self._finish is not None
         started = self._starts.of(call)
-        if self._agent_control.mail and not self._finish.only_checks(call):
-            return (finished(call, refusal(_READ_FIRST), started, untrusted=False),)
+        if not self._finish.only_checks(call) and await self._background.has_news():
+            return (finished(call, refusal(READ_FIRST), started, untrusted=False),)
         checked, output = await self._finish.call(call, self._evidence())
         done = finished(call, output, started, untrusted=False)
         return (done,) if checked is None else (checked, done)
@@ -394,6 +397,3 @@ class ToolCalls:
             roots=self._roots,
             kept=self._turn.journal.kept,
         )
-
-
-_READ_FIRST = "Not checked yet: somebody wrote to you in the meantime. Read that, then hand your result in again."

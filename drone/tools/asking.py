@@ -24,7 +24,7 @@ Choice = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 NOBODY = "There is nobody to ask here. Decide by yourself, and say what you took for granted."
 
 
-@tool(idempotent=True, effects="none", untrusted=False, seconds=LONGEST_SECONDS)
+@tool(idempotent=True, effects="none", untrusted=False, seconds=LONGEST_SECONDS, background_safe=False)
 async def ask_user(
     context: ToolContext,
     question: Words,

@@ -41,6 +41,7 @@ class ToolSheet(Closed):
 
     `server`: the MCP server that provides it. `effects` None: not declared. `digest`: of its definition, with the
     prefix `sha256:`. `tokens`: about how many tokens its definition costs a model (its bytes divided by four).
+    `background_safe`: whether a subagent may call it that runs while its parent goes on.
     """
 
     server: Text | None = None
@@ -48,6 +49,7 @@ class ToolSheet(Closed):
     effects: Effects | None = None
     digest: str = ""
     tokens: int = 0
+    background_safe: bool | None = None
     state: ToolState | None = None
 
 

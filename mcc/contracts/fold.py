@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, assert_never, cast
 
 from mcc.contracts.control import merged
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import NotedFact
 from mcc.contracts.inbox_facts import ApprovalRequested
@@ -305,5 +306,7 @@ class Fold:
 def _artifacts(fact: StepFact) -> Iterator[str | None]:
     if isinstance(fact, ToolFinished):
         yield from (fact.artifact, *(image.artifact for image in fact.images))
+    if isinstance(fact, AgentDelivered):
+        yield fact.artifact
     if isinstance(fact, ApprovalRequested) and fact.preview is not None:
         yield fact.preview.artifact

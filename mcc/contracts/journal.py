@@ -12,6 +12,7 @@ from pydantic import (
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
@@ -161,7 +162,8 @@ class ToolFinished(Fact):
     not a failure of the call. `job`: the handle of work that goes on in the background. `found`: deferred tools that
     the model sees from now on. `files`: by path, the SHA-256 (hex) of workspace files as the call left or showed them;
     "" for a file that no longer exists. `seconds`: how long the call ran; of one that another drone had begun, the
-    whole time since its `tool.started`; 0 where that is not known.
+    whole time since its `tool.started`; 0 where that is not known. `background`: records of subagents that the call
+    left running; `delivered`: of those whose reports it brings.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -180,6 +182,8 @@ class ToolFinished(Fact):
     job: str | None = None
     found: tuple[str, ...] = ()
     tainted: bool = False
+    background: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
 
     @property
     def added_usage(self) -> Usage:
@@ -245,7 +249,8 @@ class BudgetWarned(NotedFact):
 class ControlApplied(Fact):
     """A control took effect on the record, or on the whole order; `mode` is that of a steer.
 
-    `metadata` holds the values that were set; null deleted a key.
+    `metadata` holds the values that were set; null deleted a key. `by`: "parent" for a steer by the agent above, whose
+    call's id is then its `control_id`; null for one by a person.
     """
 
     kind: ClassVar[str] = "control.applied"
@@ -256,6 +261,7 @@ class ControlApplied(Fact):
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
     metadata: JsonObject | None = None
+    by: Literal["parent"] | None = None
 
     def paused(self, before: bool) -> bool:
         """Whether the agent or order that this control applies to is paused after it, given its state `before`."""
@@ -361,7 +367,7 @@ class WorkspaceHeld(NotedFact):
 OrderFact: TypeAlias = (
     OrderQueued | OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting | OrderResumed | OrderFinished
 )
-AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentFinished
+AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentDelivered | AgentFinished
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
 CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
 NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed | WorkspaceHeld

@@ -71,6 +71,7 @@ class ToolStep(Closed):
     `artifact` names the stored full text when `content` is only its beginning and end. `untrusted`: strangers may have
     written the text, so `content` has it within a fence. `images` were shown with it to models that accept pictures.
     `exit_code` is that of a command that ended by itself; `job` names work that went on in the background.
+    `background`: records of subagents that it left running; `delivered`: of those whose reports it brought.
     """
 
     seq: int
@@ -88,6 +89,8 @@ class ToolStep(Closed):
     job: str | None = None
     seconds: float
     subagent_ids: tuple[str, ...] = ()
+    background: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     started_at: Moment | None = None
 
 
@@ -127,6 +130,8 @@ class VerifyStep(Closed):
 
 
 class SteerStep(Closed):
+    """A control that was applied; `by`: "parent" for a message of the agent above, null for a person's."""
+
     seq: int
     kind: Literal["steer"] = "steer"
     control: str
@@ -135,6 +140,7 @@ class SteerStep(Closed):
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
     metadata: JsonObject | None = None
+    by: Literal["parent"] | None = None
 
 
 class NoteStep(Closed):

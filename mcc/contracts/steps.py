@@ -69,6 +69,7 @@ def step_of(numbered: NumberedFact) -> Step:
                 reason=fact.reason,
                 tools_removed=fact.tools_removed,
                 metadata=fact.metadata,
+                by=fact.by,
             )
         case NotedFact():
             name = fact.name if isinstance(fact, AgentStep) else fact.kind
@@ -120,5 +121,7 @@ def _tool_step(
         job=fact.job,
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
+        background=fact.background,
+        delivered=fact.delivered,
         started_at=started_at,
     )

@@ -30,7 +30,15 @@ TOOL_GROUPS: GroupTable = {
     "document_write": ("set_value", "set_metadata", "add_child", "remove_child", "move_child"),
     "mcp": (),
     "coordination": ("ask_user",),
-    "delegation": ("subagent", "subagents_run", "subagent_send"),
+    "delegation": (
+        "subagent",
+        "subagents_run",
+        "subagent_send",
+        "subagent_status",
+        "subagent_wait",
+        "subagent_cancel",
+        "subagent_steer",
+    ),
     "finish": ("submit_result", "validate", "done"),
 }
 """Every group, with its tools that have a fixed name. A drone may offer fewer of them."""

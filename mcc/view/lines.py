@@ -8,6 +8,7 @@ from typing import assert_never
 
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import SteerMode
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -196,7 +197,7 @@ def words_of(entry: Entry) -> str | None:
             return f"asks: {fact.question}"
         case ApprovalDecided() | QuestionAnswered():
             return fact.in_words
-        case BudgetWarned() | TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed():
+        case AgentDelivered() | BudgetWarned() | TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed():
             return fact.in_words
         case WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
             return fact.in_words
@@ -231,6 +232,9 @@ def remark_in_brief(finished: ToolFinished) -> str:
         return "" if finished.name in _GATED else f"failed: {_failure(finished.content)}"
     if finished.exit_code:
         return f"ended with status {finished.exit_code}"
+    if finished.background:
+        count = len(finished.background)
+        return f"leaves {'a subagent' if count == 1 else f'{count} subagents'} running in the background"
     if finished.artifact is not None:
         return f"brought more than fits; the whole is artifact {finished.artifact[:16]}"
     return ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold, RecordNode
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -192,6 +193,8 @@ class Story:
         self.waiting = False
         self.advice = ""
         """The command that continues a waiting order; "" where there is none."""
+        self.background: set[str] = set()
+        """Records of the agents whose parents go on meanwhile."""
         self._nodes: dict[str, StoryNode] = {}
         self._names = Names()
 
@@ -248,7 +251,7 @@ class Story:
                     self._warn(entry, fact.message)
                 elif fact.name not in _UNSAID:
                     self._add_note(entry, fact.name)
-            case AgentReused() | BudgetWarned() | TranscriptCompacted() | DocumentChanged():
+            case AgentReused() | AgentDelivered() | BudgetWarned() | TranscriptCompacted() | DocumentChanged():
                 self._add_note(entry, fact.kind)
             case WorkspaceCheckpointed() | WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
                 self._add_note(entry, fact.kind)
@@ -356,6 +359,7 @@ class Story:
             line.speech, line.exit_code, line.remark = None, None, ""
             node.calls[call.call_id] = call.name
             return
+        self.background.update(call.background)
         open_line = node.tools.get(node.calls.pop(call.call_id, ""))
         if open_line is not None:
             open_line.running -= 1

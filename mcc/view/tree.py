@@ -181,6 +181,8 @@ def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> Agen
         speech.append(f"  {said}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
+    if node.running and node.record.id in story.background:
+        line.append("  in the background", "dim")
     if is_paused:
         line.append("  paused", "yellow")
     if node.note and not is_stalled and not (node is story.root and story.fold.finished):

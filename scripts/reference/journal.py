@@ -22,6 +22,7 @@ MEANINGS: Mapping[str, str] = {
     "agent.started": "An agent begins its task.",
     "agent.step": "Something that people who watch should know.",
     "agent.reused": "An agent that had finished is given another message.",
+    "agent.delivered": "What a subagent in the background brought, as its parent reads it; at most once for each.",
     "agent.finished": "It has ended; every `agent.started` has one of these.",
     "model.started": "A model is asked; committed before the request is sent.",
     "model.replied": "Its whole reply.",

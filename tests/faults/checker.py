@@ -27,7 +27,7 @@ INVARIANTS: Mapping[str, tuple[Invariant, ...]] = {
     "I4": (calls.never_invented,),
     "I5": (journals.numbered, journals.viewed),
     "I6": (journals.causes_first,),
-    "I7": (trees.complete, trees.as_written),
+    "I7": (trees.complete, trees.as_written, trees.delivered_once),
     "I8": (journals.fenced,),
     "I9": (orders.one_holder,),
     "I10": (spending.within_budget,),

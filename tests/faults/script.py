@@ -60,6 +60,8 @@ class Play:
     linger_seconds: float = 0.05
     strange: bool = False
     keeps: bool = False
+    background: bool = False
+    """The master goes on while its children work."""
 
     @property
     def mark(self) -> str:
@@ -69,7 +71,7 @@ class Play:
         if self.steps is not None:
             said["steps"] = self.steps
         said["linger"] = f"{self.linger_seconds:g}"
-        for name in ("strange", "keeps"):
+        for name in ("strange", "keeps", "background"):
             if getattr(self, name):
                 said[name] = 1
         return f"[[play {' '.join(f'{name}={value}' for name, value in said.items())}]]"
@@ -90,6 +92,7 @@ class Play:
             linger_seconds=float(said.get("linger", 0.05)),
             strange="strange" in said,
             keeps="keeps" in said,
+            background="background" in said,
         )
 
 
@@ -169,9 +172,10 @@ def prompt_of(
     linger_seconds: float = 0.05,
     strange: bool = False,
     keeps: bool = False,
+    background: bool = False,
 ) -> str:
     """The prompt of an order. `children` 0 to 3 and `steps` 1 to 12 are drawn from the seed unless they are given."""
-    play = Play(key, seed, MASTER, children, steps, linger_seconds, strange, keeps)
+    play = Play(key, seed, MASTER, children, steps, linger_seconds, strange, keeps, background)
     return f"Play your part to its end. {play.mark}"
 
 
@@ -220,6 +224,7 @@ def _prompt_of_master(play: Play) -> str:
         linger_seconds=play.linger_seconds,
         strange=play.strange,
         keeps=play.keeps,
+        background=play.background,
     )
 
 
@@ -253,7 +258,10 @@ def _child(play: Play) -> Part:
 
 def _acting(play: Play, index: int, dice: random.Random) -> Step:
     """A step with calls that run side by side."""
-    kinds = (ONCE, IDEM, LINGER, KEEP, KEEP) if play.keeps else (ONCE, ONCE, IDEM, IDEM, LINGER)
+    kinds: Sequence[str] = (ONCE, IDEM, LINGER, KEEP, KEEP) if play.keeps else (ONCE, ONCE, IDEM, IDEM, LINGER)
+    if play.background and play.path != MASTER:
+        # There the family's tool that cannot be undone is denied.
+        kinds = [IDEM if kind == ONCE else kind for kind in kinds]
     names = [dice.choice(kinds) for _ in range(dice.randint(1, MOST_CALLS))]
     return Step(
         _text(play, index, dice, f"Step {index} of {play.path}."),
@@ -280,12 +288,13 @@ def _delegating(play: Play, index: int, children: tuple[Part, ...], dice: random
     """One call for all children in parallel; for a lone one either that or the plain way, and an effect beside it."""
     said = _text(play, index, dice, "The work is shared out.")
     beside = _call(play, ONCE, f"{play.path}#{index}.1")
+    meanwhile = {"background": True} if play.background else {}
     if len(children) == 1 and dice.random() < 0.5:
         (child,) = children
-        hire = Wanted(SUBAGENT, {"agent_type": child.agent, "prompt": child.prompt, "title": child.path})
+        hire = Wanted(SUBAGENT, {"agent_type": child.agent, "prompt": child.prompt, "title": child.path} | meanwhile)
         return Step(said, (hire, beside))
     agents = [{"id": child.path, "role": child.agent, "title": child.path, "task": child.prompt} for child in children]
-    hire = Wanted(SUBAGENTS_RUN, {"agents": agents, "mode": "parallel", "max_concurrency": MOST_CHILDREN})
+    hire = Wanted(SUBAGENTS_RUN, {"agents": agents, "mode": "parallel", "max_concurrency": MOST_CHILDREN} | meanwhile)
     return Step(said, (hire, beside))
 
 

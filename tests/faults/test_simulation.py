@@ -11,6 +11,7 @@ import pytest
 from mcc.contracts.order import NewOrder
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone
+from tests.faults.simulation.background import faults_in, play
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled
 from tests.faults.simulation.watch import Watch
 from tests.faults.simulation.world import simulate
@@ -37,6 +38,12 @@ def test_the_same_seed_plays_the_same_story() -> None:
     first, second = simulate(17), simulate(17)
     assert first.story == second.story
     assert (first.entries, first.steps, first.counts) == (second.entries, second.steps, second.counts)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+async def test_every_subagent_in_the_background_is_delivered_once_though_drones_lose_the_order(seed: int) -> None:
+    entries, lost = await play(seed)
+    assert faults_in(entries) == [] and lost > 0
 
 
 class Stage:

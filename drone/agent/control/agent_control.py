@@ -1,11 +1,11 @@
 """The controls in effect for a running agent and its descendants: pause, removed tools, cancellation, unread mail."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from drone.agent.control.idle_watch import Block
 from drone.agent.ports.journal import JournalError
@@ -20,14 +20,15 @@ from mcc.definitions.rights import expanded
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A person's message to an agent. `control_id`: the control that carries it; `tools_removed`: the tools that the
-    same control removes."""
+    """A message to an agent, from a person or (`by`) from the agent above it. `control_id`: the control that carries
+    it, or the call; `tools_removed`: the tools that the same control removes."""
 
     text: str
     control_id: str
     mode: SteerMode = SteerMode.INJECT
     reason: str | None = None
     tools_removed: tuple[str, ...] = ()
+    by: Literal["parent"] | None = None
 
     @classmethod
     def of(cls, control: Control) -> "Mail":
@@ -44,6 +45,7 @@ class Mail:
             message=self.text,
             reason=self.reason,
             tools_removed=self.tools_removed,
+            by=self.by,
         )
 
 
@@ -52,12 +54,24 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._waiting: list[Mail] = []
+        self._told: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, mail: Mail) -> None:
         self._waiting.append(mail)
+        if self._told is not None:
+            self._told()
+
+    @contextmanager
+    def announced(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Context in which `tell` is called whenever mail has come."""
+        before, self._told = self._told, tell
+        try:
+            yield
+        finally:
+            self._told = before
 
     def take(self) -> tuple[Mail, ...]:
         """Remove and return all unread mail."""
@@ -84,6 +98,7 @@ class AgentControl:
         self._provider_waits: frozenset[asyncio.Event] = frozenset()
         self._held_up: Block | None = None
         self._cancelled_because: str | None = None
+        self._broken: BaseException | None = None
         self._scope: asyncio.Timeout | None = None
 
     def _lineage(self) -> "list[AgentControl]":
@@ -228,8 +243,16 @@ class AgentControl:
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
+    def break_off(self, error: BaseException) -> None:
+        """End the agent's rounds with this error, which concerns the whole tree."""
+        self._broken = self._broken or error
+        if self._scope is not None and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
     def check(self) -> None:
-        """Raises `RunEnded` when this agent or an ancestor was cancelled."""
+        """Raises `RunEnded` when this agent or an ancestor was cancelled, and the error of `break_off`."""
+        if self._broken is not None:
+            raise self._broken
         if (why := self._cancel_reason()) is not None:
             raise RunEnded(why)
 

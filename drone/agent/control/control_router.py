@@ -113,6 +113,7 @@ class ControlRouter:
         self._root: AgentControl | None = None
         self._over = False
         self._agent_controls: dict[str, AgentControl] = {}
+        self._early_mail: dict[str, list[Mail]] = {}
         self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
         self._waited_for_provider: set[str | None] = set(self.tree.waiting_for_provider)
         self._one_at_a_time = asyncio.Lock()
@@ -137,6 +138,8 @@ class ControlRouter:
         above = self._agent_controls.get(origin.parent_id or "", self._top)
         restraints = self.tree.record(origin).restraints
         agent_control = self._agent_controls[origin.record_id] = AgentControl(origin, above, restraints)
+        for mail in self._early_mail.pop(origin.record_id, ()):
+            agent_control.mail.put(mail)
         if origin.parent_id is None:
             agent_control.mail = self._top.mail
             self._root, self._over = agent_control, False
@@ -150,7 +153,8 @@ class ControlRouter:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
             for mail in agent_control.mail.take():
-                self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
+                if mail.by is None:
+                    self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
             for control in self._early_controls.pop(origin.record_id, ()):
                 self._journal.receipts.refused(origin, control.id, UNREAD)
 
@@ -168,10 +172,22 @@ class ControlRouter:
                 self._journal.receipts.refused(origin, control.id, ENDING)
             self._waited_for_provider.discard(origin.record_id if origin.parent_id else None)
 
-    def cancel(self, record_id: str, why: str) -> None:
-        """Cancel an agent and its descendants; does nothing when it is not running."""
+    def cancel(self, record_id: str, why: str) -> bool:
+        """Cancel an agent and its descendants; False when it is not running, and nothing was done."""
         if agent_control := self._agent_controls.get(record_id):
             agent_control.cancel(why)
+        return agent_control is not None
+
+    def running(self, record_id: str | None) -> AgentControl | None:
+        """The controls of an agent while it runs here."""
+        return self._agent_controls.get(record_id or "")
+
+    def tell(self, record_id: str, mail: Mail) -> None:
+        """Put mail into an agent's box; one that is not running here yet finds it there when it begins."""
+        if (agent_control := self._agent_controls.get(record_id)) is not None:
+            agent_control.mail.put(mail)
+        else:
+            self._early_mail.setdefault(record_id, []).append(mail)
 
     @property
     def root(self) -> str | None:

@@ -1,6 +1,6 @@
 """Detects when a whole agent tree is idle and what for: its activities move, wait for each other, or are blocked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -70,6 +70,10 @@ class IdleWatch:
     def blocks(self) -> Sequence[Block]:
         """What the blocked activities wait for. For a paused one that is the end of its pause."""
         return [self._block_of(activity, block) for activity, block in self._blocks.values()]
+
+    def is_blocked(self, activities: Collection[str]) -> bool:
+        """Whether one of these activities waits for a person or a clock."""
+        return any(activity in activities for activity, _ in self._blocks.values())
 
     def may_wait(self, seconds: float) -> bool:
         """Whether the turn can be parked for so long."""

@@ -138,6 +138,17 @@ async def as_text(report: Report, artifacts: Artifacts) -> tuple[str, str | None
     return f"{cut(report.text, TEXT_CHARACTERS)}\nThe whole text is the artifact {handle_of(digest)}.{last}", digest
 
 
+async def as_content(report: Report, artifacts: Artifacts) -> tuple[str, str | None]:
+    """What a parent reads of one child: its answer, or its report as JSON; and the whole's digest when shortened.
+
+    Raises `JournalError`.
+    """
+    if report.error is None and report.result is None:
+        return await as_text(report, artifacts)
+    data, digest = await as_report(report, artifacts)
+    return to_json(data).decode(), digest
+
+
 KEPT_CHARACTERS = 2_000_000
 """Most characters of finished conversations that one tree keeps; beyond that the oldest are dropped."""
 

@@ -177,7 +177,8 @@ class ToolSpec:
     fence. `seconds`: its time limit, None = the turn's. `deferred`: shown to models only after they have searched for
     it. `reads_as`: the group in which agents without write access get it, restricted to reading (`OnlyReading`); empty
     = they do not get it. `networked`: programs that it runs may reach the hosts that the operator named. `accepted`:
-    the schema of all that it takes, where models are shown only a part of that.
+    the schema of all that it takes, where models are shown only a part of that. `background_safe`: an agent may call it
+    that runs in the background; never one whose effect is irreversible.
     """
 
     name: str
@@ -194,6 +195,7 @@ class ToolSpec:
     reads_as: str = ""
     networked: bool = False
     accepted: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    background_safe: bool = True
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -76,6 +76,11 @@ _OF_GROUPS: Mapping[str, Effects] = {
 }
 
 
+def is_background_safe(spec: ToolSpec) -> bool:
+    """Whether an agent in the background may call it: its parent goes on meanwhile, and nobody may be watching."""
+    return spec.background_safe and effects_of(spec) != "irreversible"
+
+
 def effects_of(spec: ToolSpec) -> Effects:
     """The most that a call may do: as its tool declares, else by its group, else `execute`."""
     if spec.effects is not None:

@@ -17,6 +17,7 @@ from drone.agent.ports.pictures import picture_characters
 from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -205,15 +206,16 @@ class Transcript:
         self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
         self.said = list(with_clipped(self.said, self.clips, self.readable))
 
-    def add_text(self, text: str, *, in_results: bool = False) -> None:
+    def add_text(self, text: str, *, in_results: bool = False, as_it_is: bool = False) -> None:
         """Add what a journal entry says to the model, as a message of its own.
 
         `in_results`: append it to the preceding tool results instead, if there are any; every provider accepts that.
+        `as_it_is`: the text says itself which of its words are the runtime's.
         """
         if in_results and self.said and isinstance(last := self.said[-1], ToolResults) and last.results:
             self.characters_said -= length(last)
             self.said.pop()
-            self.add(last.noting(noticed(text)))
+            self.add(last.noting(text if as_it_is else noticed(text)))
         else:
             self.add(UserMessage(text))
 
@@ -259,6 +261,8 @@ def text_for_model(fact: Fact) -> str | None:
             return "\n".join(known.errors) if known.tool == REPLY and not known.ok else None
         case VerifyChecked():
             return known.message or None
+        case AgentDelivered():
+            return known.content
         case AgentStarted() | AgentReused() | AgentFinished() | ModelRetried() | ModelFellBack():
             return None
         case TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
@@ -285,7 +289,9 @@ def add_what_it_says(transcript: Transcript, fact: Fact) -> bool:
     """Add to the transcript what an entry says to the model; False when it says nothing."""
     if (text := text_for_model(fact)) is None:
         return False
-    transcript.add_text(text, in_results=isinstance(fact, AgentStep | BudgetWarned) and fact.in_results)
+    delivered = isinstance(fact, AgentDelivered)
+    in_results = delivered or (isinstance(fact, AgentStep | BudgetWarned) and fact.in_results)
+    transcript.add_text(text, in_results=in_results, as_it_is=delivered)
     return True
 
 

@@ -161,13 +161,17 @@ class Budget:
         self._calling.discard(call_id)
 
     def take_spawn(self, record_id: str) -> bool:
-        """Reserve one subagent until its start is journaled; False when the limit is reached."""
+        """Reserve one subagent until its start is journaled; False when the limit is reached. One that is reserved
+        already stays so."""
+        if record_id in self._spawning:
+            return True
         if self.tree.spawned + len(self._spawning) >= self.limits.spawns:
             return False
         self._spawning.add(record_id)
         return True
 
     def spawn_began(self, record_id: str) -> None:
+        """Release the reservation: its start is being journaled, or it will never begin."""
         self._spawning.discard(record_id)
 
 

@@ -9,6 +9,7 @@ from drone.agent.ports.pictures import REFUSED, with_pictures
 from drone.agent.ports.shown import ShownMessage
 from drone.agent.ports.transcript import Transcript, add_what_it_says, opening_message, without_answer
 from drone.agent.state.record_parts import OpenReply
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import (
     AgentStarted,
@@ -80,6 +81,9 @@ class OwnMessages:
                 self.artifacts |= {clip.call_id: clip.artifact for clip in fact.clipped}
             case ControlApplied(control="steer", message=str(message)):
                 self._steers.append(message)
+                add_what_it_says(self._transcript, fact)
+            case AgentDelivered(child_id=child_id, artifact=str(artifact)):
+                self.artifacts[child_id] = artifact
                 add_what_it_says(self._transcript, fact)
             case AgentStep(pictures=pictures) if pictures:
                 self._transcript.refused_pictures.update(dict.fromkeys(pictures, REFUSED))

@@ -21,6 +21,7 @@ from drone.agent.state.record_parts import (
 )
 from drone.agent.state.restraints import GateState, Restraints
 from mcc.contracts.control import SteerMode
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -54,6 +55,9 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.usage import Usage
+
+SUBAGENT_WAIT = "subagent_wait"
+"""Name of the tool that waits for subagents in the background."""
 
 MODEL_FAILED = "model_failed"
 """Name of the step that records the cost of a model call without a reply."""
@@ -175,6 +179,10 @@ class RecordState:
                 self._verified(known)
             case AgentStep():
                 self._stepped(known)
+            case AgentDelivered():
+                self.children.ids.append(known.child_id)
+                self.children.delivered.add(known.child_id)
+                self._add_text(known)
             case BudgetWarned():
                 self._warned(known)
             case ControlApplied():
@@ -260,6 +268,8 @@ class RecordState:
         if call.name not in self.finish_tools:
             self.receipts.append(CallReceipt.of(call, done, self.open.started.get(call.call_id)))
             self.children.ids.extend(done.subagent_ids)
+            self.children.background |= dict.fromkeys(done.background, done.call_id)
+            self.children.delivered.update(done.delivered)
             self.spending.calls += done.outcome is not Outcome.DENIED
         else:
             self.gate.ended(call, done)
@@ -273,7 +283,12 @@ class RecordState:
         done = [whole.finished[call.call_id] for call in calls]
         self.denied = any(end.outcome is Outcome.DENIED for end in done)
         self.conversation.transcript.add(whole.results())
-        watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
+        # A wait that brings nothing new has waited: that is no standstill of the agent.
+        watched = [
+            (call, end)
+            for call, end in zip(calls, done, strict=True)
+            if call.name not in self.finish_tools and (call.name != SUBAGENT_WAIT or end.is_error)
+        ]
         self._judge(lambda: self.course.progress.observe(watched, whole.reply))
 
     def _judge(self, judge: Callable[[], AgentStep | None]) -> None:
@@ -284,6 +299,8 @@ class RecordState:
 
     def _steered(self, asked: ControlApplied) -> None:
         self.restraints.apply(asked)
+        if asked.by == "parent":
+            self.children.told.add(asked.control_id)
         if asked.control != "steer" or asked.message is None:
             return
         if self.answer is not None:  # a new message came before the answer was judged: its faults no longer count

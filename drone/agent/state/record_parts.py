@@ -136,6 +136,19 @@ class ChildrenState:
     """The agents that an agent has hired."""
 
     ids: list[str] = field(default_factory=list)
-    """Their records, in the order in which the calls that hired them ended."""
+    """Their records, in the order in which the calls that hired them ended, or in which their reports were delivered.
+    """
+    background: dict[str, str] = field(default_factory=dict)
+    """Those that a call left running, each with the id of that call."""
+    delivered: set[str] = field(default_factory=set)
+    """Those of them whose reports the agent has."""
+    told: set[str] = field(default_factory=set)
+    """Ids of the calls by which the agent above this one sent it a message that it has read."""
+
+    @property
+    def undelivered(self) -> list[str]:
+        """The background agents whose reports the agent does not have yet, in the order of their hiring."""
+        return [child_id for child_id in self.background if child_id not in self.delivered]
+
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     """The newest entry about the worktree of each that has one, by its record."""

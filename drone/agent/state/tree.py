@@ -14,10 +14,12 @@ from drone.agent.state.record import RecordState
 from drone.agent.state.restraints import Restraints
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.control import merged
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import (
+    AgentFinished,
     AgentStarted,
     AgentStep,
     BudgetWarned,
@@ -63,6 +65,8 @@ class Tree:
     """Commits and worktrees."""
     succeeded: set[str] = field(default_factory=set)
     """Tools with a successful call by any agent."""
+    ended: list[str] = field(default_factory=list)
+    """Record ids of the agents that have ended, in the order of their ends."""
     jobs: list[str] = field(default_factory=list)
     """Handles of background jobs."""
     checkpointed: bool = False
@@ -142,6 +146,10 @@ class Tree:
             self._taint(record)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
+        if isinstance(fact, AgentFinished):
+            self.ended.append(origin.record_id)
+        if isinstance(fact, AgentDelivered) and fact.artifact is not None:
+            self.artifacts.append(fact.artifact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
             self.git_facts.append(fact)
         if isinstance(fact, WorkspaceCheckpointed) and not copied:

@@ -1,16 +1,21 @@
-"""The delegation tools as models see them, and the parsing of their arguments; each mistake gets a clear message."""
+"""The arguments of the delegation tools and how they are parsed; each mistake gets a clear message."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypeVar
 
-from drone.agent.ports.messages import ToolSpec
+from drone.agent.background import SUBAGENT_STEER
+from drone.agent.state.record import SUBAGENT_WAIT
+from drone.agent.turns.background import OnEnd
 from drone.agent.turns.turn import title_of
 
 SUBAGENT = "subagent"
 SUBAGENTS_RUN = "subagents_run"
 SUBAGENT_SEND = "subagent_send"
+SUBAGENT_STATUS = "subagent_status"
+SUBAGENT_CANCEL = "subagent_cancel"
+OF_BACKGROUND = (SUBAGENT_STATUS, SUBAGENT_WAIT, SUBAGENT_CANCEL, SUBAGENT_STEER)
+"""Tools for subagents in the background; models see them once they have such a subagent."""
 GROUP = "delegation"
 
 Mode = Literal["parallel", "chain"]
@@ -30,7 +35,18 @@ AT_ONCE = 3
 ID_CHARACTERS = 64
 
 _AGENT = ("id", "role", "title", "task", "success_criteria", "allowed_tool_groups", "model")
-_CALL = ("agents", "mode", "max_concurrency", "policy", "quorum", "item_seconds", "total_seconds")
+_CALL = (
+    "agents",
+    "mode",
+    "max_concurrency",
+    "policy",
+    "quorum",
+    "item_seconds",
+    "total_seconds",
+    "background",
+    "on_end",
+)
+ON_ENDS: tuple[OnEnd, ...] = ("wait", "cancel")
 
 LONGEST_SECONDS = 30 * 86_400.0
 
@@ -60,6 +76,8 @@ class Assignment:
     success_criteria: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
     model: str | None = None
+    background: OnEnd | None = None
+    """It runs in the background, and this is what becomes of it at its parent's end; None: its parent waits for it."""
 
     @property
     def display_name(self) -> str:
@@ -79,6 +97,7 @@ class Assignments:
 
     `max_concurrency` None: not given. `item_seconds`: wall clock of each agent. `total_seconds`: that of all together,
     from the start of the first; results that exist by then are kept. None = only the turn's limits apply.
+    `background`: as in `Assignment`.
     """
 
     agents: tuple[Assignment, ...]
@@ -88,18 +107,20 @@ class Assignments:
     quorum: int | None = None
     item_seconds: float | None = None
     total_seconds: float | None = None
+    background: OnEnd | None = None
 
 
 def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> Assignment:
     """Parse the arguments of `subagent`. Raises `UnknownAgentType`, `BadAssignment`."""
-    _refuse_unknown(arguments, ("agent_type", "prompt", "title"), "subagent")
+    _refuse_unknown(arguments, ("agent_type", "prompt", "title", "background", "on_end"), "subagent")
     kind = arguments.get("agent_type")
     if not isinstance(kind, str) or kind not in offered:
         raise UnknownAgentType(kind, offered)
     prompt = arguments.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadAssignment("prompt must be a text that tells the subagent all it needs: it sees nothing else.")
-    return Assignment("", kind, prompt, _optional(arguments, "title", _text, "a short text") or "")
+    title = _optional(arguments, "title", _text, "a short text") or ""
+    return Assignment("", kind, prompt, title, background=_background(arguments))
 
 
 def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
@@ -111,7 +132,9 @@ def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
         raise BadAssignment(f"The first agent of a chain has nothing before it: leave {PREVIOUS} out of its task.")
     if mode == "chain" and any(agent.task.count(PREVIOUS) > MOST_PREVIOUS for agent in agents):
         raise BadAssignment(f"A task may hold {PREVIOUS} {MOST_PREVIOUS} times at most: once is enough to read it.")
-    policy = _one_of(arguments, "policy", POLICIES)
+    policy, background = _one_of(arguments, "policy", POLICIES), _background(arguments)
+    if background is not None and (mode == "chain" or policy not in ("collect", "best_effort")):
+        raise BadAssignment("In the background agents run in parallel, with policy collect or best_effort alone.")
     return Assignments(
         agents,
         mode,
@@ -120,12 +143,58 @@ def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
         _quorum(arguments, policy, len(agents)),
         _optional(arguments, "item_seconds", _seconds, "a number of seconds above 0"),
         _optional(arguments, "total_seconds", _seconds, "a number of seconds above 0"),
+        background,
     )
 
 
-def message_of(arguments: Mapping[str, object]) -> tuple[str, str]:
-    """Parse the arguments of `subagent_send`: record id and message. Raises `BadAssignment`."""
-    _refuse_unknown(arguments, ("record_id", "message"), "subagent_send")
+def _background(arguments: Mapping[str, object]) -> OnEnd | None:
+    """What becomes of the agents at their parent's end if they run in the background; None if they do not."""
+    in_background, on_end = arguments.get("background"), arguments.get("on_end")
+    if in_background not in (None, True, False):
+        raise BadAssignment("background must be true or false.")
+    if not in_background and on_end is not None:
+        raise BadAssignment("on_end goes with background: set that too, or leave on_end out.")
+    return _one_of(arguments, "on_end", ON_ENDS) if in_background else None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRequest:
+    """The parsed arguments of `subagent_wait`. `record_ids` None: all. `first`: only until one of them has ended."""
+
+    record_ids: tuple[str, ...] | None
+    seconds: float
+    first: bool
+
+
+def waiting_of(arguments: Mapping[str, object]) -> WaitRequest:
+    """Parse the arguments of `subagent_wait`. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, ("record_ids", "seconds", "first"), SUBAGENT_WAIT)
+    first = arguments.get("first")
+    if first not in (None, True, False):
+        raise BadAssignment("first must be true or false.")
+    seconds = _optional(arguments, "seconds", _seconds, f"a number of seconds above 0, {LONGEST_WAIT} at most")
+    if (seconds or 0) > LONGEST_WAIT:
+        raise BadAssignment(f"seconds must be {LONGEST_WAIT} at most: wait again if that is not enough.")
+    named = _optional(arguments, "record_ids", _texts, "a list of record ids")
+    return WaitRequest(named and tuple(dict.fromkeys(named)), seconds or USUAL_WAIT, bool(first))
+
+
+USUAL_WAIT, LONGEST_WAIT = 60, 600
+"""Seconds that `subagent_wait` waits when its call does not say, and at most."""
+
+
+def record_of(arguments: Mapping[str, object], tool: str) -> str:
+    """Parse arguments that are a record id alone. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, ("record_id",), tool)
+    return _required(arguments, "record_id", _A_RECORD)
+
+
+_A_RECORD = "one that the result of a call of yours names"
+
+
+def message_of(arguments: Mapping[str, object], tool: str = SUBAGENT_SEND) -> tuple[str, str]:
+    """Parse the arguments of `subagent_send` or `subagent_steer`: record id and message. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, ("record_id", "message"), tool)
     record_id, message = arguments.get("record_id"), arguments.get("message")
     if not isinstance(record_id, str) or not record_id:
         raise BadAssignment("record_id must be one that the result of a subagent of yours names.")
@@ -239,101 +308,3 @@ def _positive(value: object) -> int | None:
 def _seconds(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value <= LONGEST_SECONDS else None  # type: ignore[operator,arg-type]
-
-
-def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
-    """The specs of the delegation tools for these agent types (with descriptions), at most `most` agents per call.
-
-    `models`: model names to choose from. The schema of `subagents_run` shows only a part of what it accepts: policy,
-    quorum, tool groups, concurrency and custom ids are meant for programs.
-    """
-    return _offers(tuple(offered.items()), most, tuple(models))
-
-
-@lru_cache(maxsize=64)
-def _offers(offered: tuple[tuple[str, str], ...], most: int, models: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-    """Cached, so that equal agent types share spec objects, which cache their encoded form."""
-    known, names = "\n".join(f"- {name}: {description}" for name, description in offered), [name for name, _ in offered]
-    return (_subagent(names, known), _subagents_run(names, most, models), _subagent_send())
-
-
-def _subagent(names: list[str], known: str) -> ToolSpec:
-    description = (
-        "Delegate one self-contained piece of work to a subagent, which sees only your prompt, and get its final "
-        "answer back. Several calls in one reply run side by side.\n" + known
-    )
-    properties = {
-        "agent_type": {"type": "string", "enum": names},
-        "prompt": _string("The whole task, with all context that it needs."),
-        "title": _string("A few words for people who watch."),
-    }
-    return _spec(SUBAGENT, description, properties, ["agent_type", "prompt"])
-
-
-def _subagents_run(names: list[str], most: int, models: Sequence[str]) -> ToolSpec:
-    description = (
-        f"Delegate up to {most} pieces of work at once and get all reports, in your order. Each subagent sees only its "
-        f"own task. In mode chain they work one after the other; {PREVIOUS} in a task stands for the report before. "
-        "The roles are the agent types of the tool subagent."
-    )
-    agent: dict[str, object] = {
-        "role": {"type": "string", "enum": names},
-        "task": _string("The whole task, with all context that it needs."),
-        "title": _string("A few words for people who watch."),
-        "success_criteria": _list(_string(), "What must be true when it is done."),
-    }
-    if models:
-        agent["model"] = {"type": "string", "enum": list(models), "description": "Left out: that of its role."}
-    agents = {**_list(_object(agent, ["role", "task"]), "The pieces of work."), "minItems": 1, "maxItems": most}
-    mode = {"type": "string", "enum": list(MODES)}
-    taken = {"id": _string(), "model": _string(), **agent, "allowed_tool_groups": _TEXTS}
-    items = _object(taken, ["role", "task"])
-    also = {"agents": {**agents, "items": items}, **_NOT_SHOWN}
-    return _spec(SUBAGENTS_RUN, description, {"agents": agents, "mode": mode}, ["agents"], also)
-
-
-def _subagent_send() -> ToolSpec:
-    description = (
-        "Go on with a subagent of yours that has finished: it still knows all it was told and found. The result names "
-        "its new record_id; every earlier one still works."
-    )
-    properties = {
-        "record_id": _string("As its result names it."),
-        "message": _string("What it is to do next, or what was missing."),
-    }
-    return _spec(SUBAGENT_SEND, description, properties, ["record_id", "message"])
-
-
-_TEXTS: Mapping[str, object] = {"type": "array", "items": {"type": "string"}}
-_NOT_SHOWN: Mapping[str, object] = {
-    "max_concurrency": {"type": "integer"},
-    "policy": {"type": "string", "enum": list(POLICIES)},
-    "quorum": {"type": "integer"},
-    "item_seconds": {"type": "number"},
-    "total_seconds": {"type": "number"},
-}
-"""Arguments of `subagents_run` that are meant for programs."""
-
-
-def _spec(
-    name: str,
-    description: str,
-    properties: Mapping[str, object],
-    required: list[str],
-    also: Mapping[str, object] | None = None,
-) -> ToolSpec:
-    """`also`: properties that are taken and not shown, or with more in them than is shown."""
-    accepted = None if also is None else _object({**properties, **also}, required)
-    return ToolSpec(name, description, _object(properties, required), group=GROUP, resumable=True, accepted=accepted)
-
-
-def _object(properties: Mapping[str, object], required: list[str]) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _string(description: str = "") -> dict[str, object]:
-    return {"type": "string", "description": description} if description else {"type": "string"}
-
-
-def _list(items: object, description: str) -> dict[str, object]:
-    return {"type": "array", "items": items, "description": description}

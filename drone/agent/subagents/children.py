@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from drone.agent.agent import Run, report_of_crash
 from drone.agent.parts import AgentParts
 from drone.agent.ports.artifacts import Artifacts
-from drone.agent.ports.conversations import Conversation, as_report, as_text
+from drone.agent.ports.conversations import Conversation, as_content
 from drone.agent.ports.messages import Message
 from drone.agent.ports.report import Cause, Report
 from drone.agent.state.record import RecordState
@@ -19,7 +19,6 @@ from drone.agent.turns.turn import Task, Turn
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome
-from mcc.contracts.shape import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +271,7 @@ def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], mos
 
 async def report_output(report: Report, artifacts: Artifacts) -> Output:
     """The result of a tool call that ran one child; if shortened, the whole is stored. Raises `JournalError`."""
-    if report.error is None and report.result is None:
-        content, digest = await as_text(report, artifacts)
-    else:
-        data, digest = await as_report(report, artifacts)
-        content = to_json(data).decode()
+    content, digest = await as_content(report, artifacts)
     return Output(
         content,
         is_error=report.error is not None,

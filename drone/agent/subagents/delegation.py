@@ -1,7 +1,7 @@
 """The delegation tools: they run one child agent, or a group of them, in the caller's event loop."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
@@ -12,6 +12,7 @@ from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import (
     AT_ONCE,
+    OF_BACKGROUND,
     SUBAGENT,
     SUBAGENT_SEND,
     SUBAGENTS_RUN,
@@ -21,8 +22,8 @@ from drone.agent.subagents.assignments import (
     assignment_of,
     assignments_of,
     message_of,
-    offers,
 )
+from drone.agent.subagents.background import look_after, start
 from drone.agent.subagents.children import (
     Caller,
     CannotHire,
@@ -34,6 +35,7 @@ from drone.agent.subagents.children import (
     check_depth,
     report_output,
 )
+from drone.agent.subagents.offers import offers
 from drone.agent.turns.call_ends import refusal
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
@@ -70,6 +72,7 @@ class AgentGroup:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._over = ""
         self._worked_before = self._worked()
+        self._width = asyncio.Semaphore(asked.max_concurrency or AT_ONCE)
 
     async def run(self) -> Sequence[Member]:
         """Run all of them; returns their outcomes in the order of the call. Raises `JournalError`."""
@@ -95,10 +98,9 @@ class AgentGroup:
 
     async def _side_by_side(self) -> None:
         """Run all concurrently within `max_concurrency` and the turn's slots; the others queue for a free place."""
-        width = asyncio.Semaphore(self._asked.max_concurrency or AT_ONCE)
 
         async def one(index: int, assignment: Assignment) -> None:
-            async with width:
+            async with self._width:
                 self._members[index] = await self._member(index, assignment, assignment.prompt())
             self._running.pop(index, None)
             if why := self._reason_to_stop():
@@ -110,10 +112,21 @@ class AgentGroup:
         for index, assignment in enumerate(self._asked.agents):
             self._members.setdefault(index, Member(assignment, not_run=self._over))
 
-    async def _member(self, index: int, assignment: Assignment, prompt: str) -> Member:
+    async def in_background(self, index: int, began: Callable[[], None]) -> Report | str:
+        """Run one of them for itself: its report, or why it did not run. `began` is called when it begins."""
+        assignment = self._asked.agents[index]
+        async with self._width:
+            member = await self._member(index, assignment, assignment.prompt(), began)
+        return member.report or member.not_run
+
+    async def _member(
+        self, index: int, assignment: Assignment, prompt: str, began: Callable[[], None] | None = None
+    ) -> Member:
         def begin(record_id: str) -> float | None:
             seconds = self._seconds(record_id)
             self._running[index] = record_id
+            if began is not None:
+                began()
             return seconds
 
         try:
@@ -225,7 +238,7 @@ def _policy_met(members: Sequence[Member], asked: Assignments) -> bool:
 
 __all__ = ["DELEGATION_TOOLS", "SUBAGENT", "CannotHire", "Delegation", "Hire", "Wanted"]
 
-DELEGATION_TOOLS = (SUBAGENT, SUBAGENTS_RUN, SUBAGENT_SEND)
+DELEGATION_TOOLS = (SUBAGENT, SUBAGENTS_RUN, SUBAGENT_SEND, *OF_BACKGROUND)
 
 
 class Delegation:
@@ -257,7 +270,12 @@ class Delegation:
         if all(call.name != spec.name for spec in self._specs):
             return refusal(f"You may not use {call.name}.", Outcome.DENIED)
         try:
+            if call.name in OF_BACKGROUND:
+                return await look_after(call, self._turn)
             check_depth(self._turn, self._depth + 1)
+            if (asked := self._for_background(call)) is not None:
+                work = AgentGroup(self._children, asked, call).in_background
+                return await start(call, self._turn, asked, work, alone=call.name == SUBAGENT)
             with self._turn.idle.waiting(call.call_id):
                 async with self._turn.slots.lent(call.origin.record_id):
                     return await self._run(call)
@@ -265,6 +283,16 @@ class Delegation:
             return refusal(str(error), Outcome.DENIED)
         except (BadAssignment, CannotHire, CannotContinue) as error:
             return refusal(str(error))
+
+    def _for_background(self, call: StartedCall) -> Assignments | None:
+        """What the call wants done in the background; None where it waits for its agents. Raises `BadAssignment`."""
+        if call.name == SUBAGENTS_RUN:
+            asked = assignments_of(call.arguments, self._most)
+            return None if asked.background is None else asked
+        if call.name != SUBAGENT:
+            return None
+        wanted = assignment_of(call.arguments, self._children.offered)
+        return None if wanted.background is None else Assignments((wanted,), background=wanted.background)
 
     async def _run(self, call: StartedCall) -> Output:
         if call.name == SUBAGENTS_RUN:

@@ -8,9 +8,10 @@ from typing import NamedTuple, Protocol
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, ModelError, Reply
-from drone.agent.subagents.assignments import GROUP, SUBAGENT, SUBAGENTS_RUN, offers
+from drone.agent.subagents.assignments import GROUP, SUBAGENT, SUBAGENTS_RUN
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
+from drone.agent.subagents.offers import offers
 from drone.agent.turns.call_ends import refusal
 from drone.agent.turns.toolset import Output, StartedCall
 from mcc.contracts.agents import AgentDefinition

@@ -190,6 +190,12 @@ def _only_argument(spec: ToolSpec) -> str | None:
     return str(required[0]) if isinstance(described, Mapping) and described.get("type") == "string" else None
 
 
+READ_FIRST = (
+    "Not checked yet: somebody wrote to you in the meantime, or subagents of yours ended. Read that, then hand your "
+    "result in again."
+)
+
+
 def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
     """An error result written by the runtime itself, hence trusted."""
     return Output(said, is_error=True, outcome=outcome, untrusted=False)
@@ -214,6 +220,8 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool,
         job=output.job,
         found=output.found,
         tainted=output.tainted or (untrusted and outside),
+        background=output.background,
+        delivered=output.delivered,
     )
     return lean_copy(ended)
 

@@ -39,8 +39,8 @@ class Output:
     (`Journal.keep`) where `content` is a part of it. `untrusted`: whether third parties may have written it, None = as
     the tool's spec says. `images`: already stored (`Artifacts.image`). `exit_code`: of a command that ended by itself.
     `job`: handle of a background job that the call left running. `found`: deferred tools that the model is shown from
-    its next request on. `files`: as in `ToolFinished`. `tainted`: it has text from outside though its tool reaches
-    nothing there.
+    its next request on. `files`, `background`, `delivered`: as in `ToolFinished`. `tainted`: it has text from outside
+    though its tool reaches nothing there.
     """
 
     content: str
@@ -56,6 +56,8 @@ class Output:
     job: str | None = None
     found: tuple[str, ...] = ()
     tainted: bool = False
+    background: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
 
 
 @hints_keywords

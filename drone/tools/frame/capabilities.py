@@ -1,7 +1,7 @@
 """Tools as a drone registers them: name, group, effects, digest and size in tokens."""
 
 from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.permits import effects_of
+from drone.agent.ports.permits import effects_of, is_background_safe
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.shape import digest, to_json
 
@@ -30,6 +30,7 @@ def capability(
         effects=effects_of(spec),
         digest=f"sha256:{digest(spec.definition)}",
         tokens=tokens(spec),
+        background_safe=is_background_safe(spec),
         state=state or ("broken" if problem else "usable"),
     )
 

@@ -91,6 +91,7 @@ class Declaration:
     untrusted: bool = True
     max_result: int | None = None
     preview: Callable[..., object] | None = None
+    background_safe: bool = True
 
 
 @overload
@@ -108,6 +109,7 @@ def tool(
     untrusted: bool = True,
     max_result: int | None = None,
     preview: Callable[..., object] | None = None,
+    background_safe: bool = True,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -124,6 +126,7 @@ def tool(
     untrusted: bool = True,
     max_result: int | None = None,
     preview: Callable[..., object] | None = None,
+    background_safe: bool = True,
 ) -> Any:
     """Declare a function, sync or async, as a tool; the function itself stays unchanged.
 
@@ -140,7 +143,8 @@ def tool(
 
     `preview`: a function, sync or async, with the same parameters (for a method: a method) that returns a `Preview` of
     what the call would do, or None. People see it when they are asked to approve the call, and it is made again just
-    before the call runs: it must change nothing, and stay the same while the call would do the same. Raises
+    before the call runs: it must change nothing, and stay the same while the call would do the same. `background_safe`:
+    whether an agent in the background may call it, which no tool that acts irreversibly is. Raises
     `ToolDeclarationError`.
     """
     if group and group not in TOOL_GROUPS:
@@ -151,10 +155,10 @@ def tool(
         raise ToolDeclarationError(f"A tool of the group {group} only reads, and this one may {effects}: name another.")
     if max_result is not None and max_result < SHORTEST_PREVIEW:
         raise ToolDeclarationError(f"max_result must be {SHORTEST_PREVIEW} characters or more, and is {max_result}.")
-    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted, max_result, preview)
+    told = (name, group, idempotent, seconds, effects, untrusted, max_result, preview, background_safe)
 
     def declare(function: Function) -> Function:
-        setattr(function, _DECLARED, declaration)
+        setattr(function, _DECLARED, Declaration(*told))
         return function
 
     return declare if function is None else declare(function)
@@ -191,6 +195,7 @@ class FunctionTool:
             untrusted=self.declaration.untrusted,
             effects=self.declaration.effects,
             max_result=self.declaration.max_result,
+            background_safe=self.declaration.background_safe,
         )
 
     @classmethod

@@ -169,6 +169,8 @@ class JournalRow(Row, table=True):
         partial_index("one_start_per_record", "order_id", "record_id", where="kind = 'agent.started'", unique=True),
         partial_index("one_end_per_record", "order_id", "record_id", where="kind = 'agent.finished'", unique=True),
         partial_index("one_result_per_call", "order_id", "call_id", where="kind = 'tool.finished'", unique=True),
+        # The child's id stands in `call_id`.
+        partial_index("one_delivery_per_child", "order_id", "call_id", where="kind = 'agent.delivered'", unique=True),
     )
 
     order_id: str = Field(primary_key=True)

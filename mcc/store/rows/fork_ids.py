@@ -6,7 +6,7 @@ from typing import Any
 from mcc.contracts.entry import Draft, Entry, Origin, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, child_record_id, derived_id, root_record_id, verifier_record_id
-from mcc.contracts.journal import AgentStarted, ToolStarted, TranscriptCompacted
+from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted, TranscriptCompacted
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.shape import to_json
 from mcc.rules.patterns import Pattern
@@ -45,6 +45,10 @@ class NewIds:
                     self._new[call.call_id] = call_id(self._new[record_id], fact.round, index)
             case ToolStarted():
                 self._new.setdefault(fact.call_id, call_id(self._new[record_id], fact.round, fact.index))
+            case ToolFinished():
+                # Subagents in the background are named before they have begun, if there was no room for them.
+                for child_id in fact.background:
+                    self._new.setdefault(child_id, self._child(child_id, fact.call_id))
 
     def _record(self, entry: Entry, fact: AgentStarted) -> str:
         if entry.parent_id is None:
@@ -52,11 +56,13 @@ class NewIds:
         number = self._rounds.get(entry.parent_id, 0)
         if entry.record_id == verifier_record_id(entry.parent_id, number):
             return verifier_record_id(self._new[entry.parent_id], number)
-        old = fact.call_id or ""
-        new = self._new.get(old, derived_id(self._order_id, old))
-        places = (index for index in range(CHILDREN) if child_record_id(old, index) == entry.record_id)
-        index = next(places, None)
-        return derived_id(new, entry.record_id or "") if index is None else child_record_id(new, index)
+        return self._child(entry.record_id or "", fact.call_id or "")
+
+    def _child(self, record_id: str, call: str) -> str:
+        """The new id of a record that this call started."""
+        new = self._new.get(call, derived_id(self._order_id, call))
+        index = next((index for index in range(CHILDREN) if child_record_id(call, index) == record_id), None)
+        return derived_id(new, record_id) if index is None else child_record_id(new, index)
 
     def renamed(self, entry: Entry) -> Draft:
         origin = Origin(

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import assert_never
 
 from mcc.contracts.control import SteerMode
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -179,7 +180,9 @@ def _is_copied(fact: AnyFact, begun: bool, *, whole: bool) -> bool:
             return False
         case AgentFinished():
             return begun and not whole
-        case AgentStarted() | AgentStep() | AgentReused() | ModelStarted() | ModelReplied() | ModelRetried():
+        case AgentStarted() | AgentStep() | AgentReused() | AgentDelivered():
+            return begun
+        case ModelStarted() | ModelReplied() | ModelRetried():
             return begun
         case ModelFellBack() | ToolStarted() | ToolFinished() | GateChecked() | VerifyChecked() | BudgetWarned():
             return begun

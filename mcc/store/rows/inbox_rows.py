@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.approvals import AnyItem, ItemByKind
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import (
@@ -109,7 +110,7 @@ def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple
             case OrderFinished():
                 execute_later(connection, _VOID, {"of": order_id})
                 execute_later(connection, _END_GRANTS, {"of": order_id})
-            case AgentStarted() | AgentStep() | AgentReused() | ModelRetried() | ModelFellBack():
+            case AgentStarted() | AgentStep() | AgentReused() | AgentDelivered() | ModelRetried() | ModelFellBack():
                 pass
             case GateChecked() | VerifyChecked() | ControlApplied() | BudgetWarned() | TranscriptCompacted():
                 pass

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
@@ -150,7 +151,7 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
         entry.parent_id,
         entry.agent,
         entry.depth,
-        getattr(fact, "call_id", None),
+        fact.child_id if isinstance(fact, AgentDelivered) else getattr(fact, "call_id", None),
         data,
         large,
     )

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
@@ -14,6 +15,7 @@ from mcc.contracts.journal import ControlApplied, ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.order_facts import OrderQueued
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.database.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
@@ -189,6 +191,31 @@ def test_a_fork_opens_a_session_of_its_own_and_leaves_its_source_alone(scene: Sc
     assert (order.status, order.attempt, order.last_seq) == (OrderStatus.QUEUED, 0, 12)
     assert scene.kinds(held.order_id) == before and scene.status(held.order_id) is OrderStatus.RUNNING
     assert scene.hold(order.id).last_seq == 13
+
+
+def test_a_fork_knows_subagents_in_the_background_under_ids_of_its_own_also_those_that_had_not_begun(
+    scene: Scene,
+) -> None:
+    held = scene.running("the task")
+    root = root_record_id(held.order_id)
+    call = call_id(root, 1, 0)
+    north, south = (child_record_id(call, index) for index in range(2))
+    child = Origin(record_id=north, parent_id=root, agent="explore", depth=1)
+    held.write(started("the task"), begun(), asking(root, "subagents_run"), called(root))
+    left = ToolFinished(call_id=call, name="subagents_run", content=south, is_error=False, background=(north, south))
+    held.write(left)
+    held.write(started("below", call), begun(), replied("found"), done("found"), origin=child)
+    delivered = AgentDelivered(child_id=north, status=RecordStatus.COMPLETED, content=f"Subagent {north} ended.")
+    held.write(delivered, begun(2), replied("the answer", round_number=2))
+    source = ended(scene, held)
+    order = fork(scene, source.id, len(journal(scene, source)) - 2).order
+    its = call_id(root_record_id(order.id), 1, 0)
+    facts = [entry.data for entry in journal(scene, order)]
+    [copied] = [fact for fact in facts if isinstance(fact, ToolFinished)]
+    assert copied.background == (child_record_id(its, 0), child_record_id(its, 1))
+    assert copied.content == child_record_id(its, 1)
+    [told] = [fact for fact in facts if isinstance(fact, AgentDelivered)]
+    assert told.child_id == child_record_id(its, 0) and told.content == f"Subagent {child_record_id(its, 0)} ended."
 
 
 def test_copied_usage_counts_in_a_forks_record_and_not_in_its_spending(scene: Scene) -> None:

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import AgentStep, ControlApplied
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.values import Appended, Batch, Reached
 from tests.conformance.store.scene import Held, Scene, at_once, called, ended, replied, returned, started
@@ -202,6 +204,16 @@ def test_facts_that_happen_once_are_written_once(scene: Scene, twice: str) -> No
     assert held.order_id in held.write(facts[twice]).culprits
     assert held.order_id in held.write(step(), facts[twice]).culprits
     assert scene.kinds(held.order_id).count(twice) == 1
+
+
+def test_a_subagent_is_delivered_to_its_parent_once(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started())
+    first = AgentDelivered(child_id=held.order_id, status=RecordStatus.COMPLETED, content="Found.")
+    assert not held.write(first).culprits
+    assert held.order_id in held.write(first.model_copy(update={"content": "Found again."})).culprits
+    other = first.model_copy(update={"child_id": held.origin.record_id or ""})
+    assert not held.write(other).culprits, "another one"
 
 
 def test_data_nested_too_deeply_to_read_is_refused(scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from drone.agent.turns.turn import SubagentSlots
+from drone.agent.turns.slots import SubagentSlots
 from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.ids import root_record_id

@@ -9,7 +9,8 @@ import pytest
 from drone.agent.ports.journal import MemoryJournal, Unwritable
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.assignments import BadAssignment, assignments_of, offers
+from drone.agent.subagents.assignments import BadAssignment, assignments_of
+from drone.agent.subagents.offers import offers
 from drone.agent.turns.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
 from mcc.contracts.entry import Origin

@@ -1,5 +1,6 @@
 """The record tree: complete in itself, and the one that the order's script makes."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,6 +51,30 @@ def complete(evidence: Evidence) -> Iterator[Violation]:
         if stored != set(started):
             missing, foreign = len(set(started) - stored), len(stored - set(started))
             yield Violation("I7", order.id, f"of its {len(started)} records {missing} are not stored, {foreign} beside")
+
+
+def delivered_once(evidence: Evidence) -> Iterator[Violation]:
+    """I7: a subagent in the background ends before its parent, and its parent gets its report once; where the order
+    succeeded, it has got it."""
+    for order in evidence.orders.values():
+        hired: dict[str, Entry] = {}
+        brought = Counter[str]()
+        ended: dict[str | None, int] = {}
+        for entry in order.entries:
+            if entry.kind == "agent.finished":
+                ended[entry.record_id] = entry.seq
+            hired |= dict.fromkeys(entry.data.get("background", ()) if entry.kind == "tool.finished" else (), entry)
+            delivered = entry.data.get("delivered", ()) if entry.kind == "tool.finished" else ()
+            for child in [entry.data["child_id"]] if entry.kind == "agent.delivered" else delivered:
+                brought[child] += 1
+                if child not in hired or hired[child].record_id != entry.record_id:
+                    yield Violation("I7", order.id, f"entry {entry.seq} delivers {child}, which is no child in hand")
+                if child not in ended:
+                    yield Violation("I7", order.id, f"entry {entry.seq} delivers {child} before its end")
+        if several := [child for child, times in brought.items() if times > 1]:
+            yield Violation("I7", order.id, f"{len(several)} subagents are delivered more than once")
+        if order.status == "succeeded" and (missing := hired.keys() - brought.keys()):
+            yield Violation("I7", order.id, f"{len(missing)} of {len(hired)} subagents are never delivered")
 
 
 def _parents(order: Order, started: Mapping[str | None, Entry]) -> Iterator[Violation]:
@@ -104,6 +129,7 @@ def differences(order: Order, marked: frozenset[str] = MARKED) -> Iterator[Viola
     parts = expected(order.prompt).parts
     told = transcripts(order)
     steers = sum(entry.data.get("control") == "steer" for entry in order.of_kind("control.applied"))
+    steers += sum(1 for _ in order.of_kind("agent.delivered"))
     for path, said in told.items():
         if path not in parts:
             yield Violation("I7", order.id, f"the agent {path} is not in the script")
@@ -152,7 +178,8 @@ def _without(told: list[Said], marked: frozenset[str]) -> list[Said]:
 
 
 def _difference(part: Part, told: list[Said], whole: bool, steers: int) -> str | None:
-    """A message that comes with the last reply is answered as well: the script then says its last step again."""
+    """A message, or a report, that comes with the last reply is answered as well: the script then says its last step
+    again."""
     steps = [*part.steps, *part.steps[-1:] * steers]
     if len(told) > len(steps) or (whole and len(told) < len(part.steps)):
         return f"{len(told)} replies instead of {len(part.steps)}"

@@ -228,13 +228,14 @@ class World:
         sessions = [None, None, *dict.fromkeys(order.session_id for order in self.watch.orders.values())]
         key = f"order-{number}"
         workspace = self.dice.choice([None, WORKSPACES[0], *WORKSPACES])
-        agent = self.dice.choice([MASTER, READER])
+        agent, background = self.dice.choice([MASTER, READER]), self.dice.random() < 0.4
         prompt = prompt_of(
             key,
             self.seed * 10 + number,
-            children=self.dice.choice([0, 0, 1, 2]),
+            children=self.dice.choice([1, 2, 3] if background else [0, 0, 1, 2]),
             steps=self.dice.randint(1, 4),
             keeps=agent == MASTER and workspace is not None,
+            background=background,
         )
         tokens = self.dice.choice([None, None, 1_000])
         fields = {
@@ -348,6 +349,8 @@ class World:
         self.counts["fenced"] = self.watch.fenced
         self.counts["kept out of a workspace"] = self.watch.kept_out
         self.counts["side by side in a workspace"] = self.watch.side_by_side
+        entries = [entry for order in evidence.orders.values() for entry in order.entries]
+        self.counts["background children"] = sum(len(entry.data.get("background", ())) for entry in entries)
         for order in evidence.orders.values():
             self.counts[f"{order.status} {order.reason or ''}".strip()] += 1
         self.counts["takeovers"] = sum(

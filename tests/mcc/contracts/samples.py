@@ -19,6 +19,7 @@ from mcc.contracts.blocks import (
     call_block,
 )
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, SandboxState, Walls
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
@@ -264,6 +265,8 @@ FACTS: tuple[Fact, ...] = (
         files={"src/a.py": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
         job="job-1",
         tainted=True,
+        background=(CHILD,),
+        delivered=(CHILD,),
     ),
     GateChecked(
         tool="validate",
@@ -337,6 +340,13 @@ FACTS: tuple[Fact, ...] = (
         reason="They matter.",
         tools_removed=("read_file",),
         metadata={"ticket": "OPS-18", "owner": None},
+        by="parent",
+    ),
+    AgentDelivered(
+        child_id=CHILD,
+        status=RecordStatus.COMPLETED,
+        content=f"<notice>Subagent {CHILD} (Look) ended: completed.</notice>\n{ODD}",
+        artifact="f" * 64,
     ),
     ApprovalRequested(
         approval_id="approval-1",
@@ -482,6 +492,8 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
                 untrusted=True,
                 seconds=0.1,
                 subagent_ids=(CHILD,),
+                background=(CHILD,),
+                delivered=(CHILD,),
             ),
             GateStep(seq=6, ok=True, errors=(), warnings=("extra is not a property here and was left out",)),
             VerifyStep(
@@ -496,7 +508,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
                 model="openai/qwen3-coder",
                 usage=USAGE,
             ),
-            SteerStep(seq=8, control="steer", message="Hurry.", reason=None),
+            SteerStep(seq=8, control="steer", message="Hurry.", reason=None, by="parent"),
             NoteStep(seq=9, name="retried", message="429"),
         ),
         result=None,

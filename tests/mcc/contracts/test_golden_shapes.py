@@ -51,11 +51,12 @@ def test_every_kind_of_journal_entry_has_a_sample() -> None:
 
 def test_the_kinds_are_those_that_the_interface_promises() -> None:
     promised = (
-        "order.queued, order.claimed, order.requeued, order.handed_back, order.waiting, order.resumed, order.finished, "
-        "agent.started, agent.step, agent.reused, agent.finished, model.started, model.replied, model.retried, "
-        "model.fell_back, tool.started, tool.finished, gate.checked, verify.checked, budget.warned, control.applied, "
-        "approval.requested, approval.decided, question.asked, question.answered, transcript.compacted, "
-        "document.changed, workspace.checkpointed, workspace.held, workspace.committed, worktree.made, worktree.ended"
+        "order.queued, order.claimed, order.requeued, order.handed_back, order.waiting, order.resumed, "
+        "order.finished, agent.started, agent.step, agent.reused, agent.delivered, agent.finished, model.started, "
+        "model.replied, model.retried, model.fell_back, tool.started, tool.finished, gate.checked, verify.checked, "
+        "budget.warned, control.applied, approval.requested, approval.decided, question.asked, question.answered, "
+        "transcript.compacted, document.changed, workspace.checkpointed, workspace.held, workspace.committed, "
+        "worktree.made, worktree.ended"
     )
     assert set(journal.FACTS) == set(promised.split(", "))
 

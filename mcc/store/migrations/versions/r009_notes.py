@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "r009"
-down_revision = "r005"
+down_revision = "r008"
 branch_labels = None
 depends_on = None
 
