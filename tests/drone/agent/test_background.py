@@ -3,6 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable
+from io import StringIO
+
+from rich.console import Console
 
 from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.models.scripted import Line, call
@@ -12,7 +15,11 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import AgentFinished, ControlApplied, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits
-from mcc.contracts.record import RecordStatus
+from mcc.contracts.record import NoteStep, RecordStatus, ToolStep
+from mcc.contracts.shape import now
+from mcc.view.lines import Lines
+from mcc.view.story import Story
+from mcc.view.tree import tree as draw
 from tests.drone.agent.steered_tree import MASTER, ORDER, SteeredTree, asked_by
 
 Script = dict[str, list[Line | str]]
@@ -273,3 +280,45 @@ async def test_a_message_of_a_person_ends_the_wait_of_an_answer() -> None:
     tree.release("north")
     assert await text_of(tree) == "All."
     assert delivered(tree) == [child()]
+
+
+async def test_a_tree_in_which_the_parent_waits_and_all_in_the_background_are_paused_can_be_parked() -> None:
+    tree = SteeredTree({MASTER: [in_background("north"), "Done.", "All."], "north": ["N."]})
+    tree.hold("north")
+    tree.begin()
+    await tree.until(lambda: sum(entry.kind == "model.replied" for entry in tree.journal.entries) == 2)
+    assert not tree.turn.idle.is_idle
+    await tree.steering.pause(record_id=child())
+    idle = asyncio.Event()
+    tree.turn.idle.watch(lambda stands: idle.set() if stands else None)
+    tree.release("north")
+    async with asyncio.timeout(10):
+        await idle.wait()
+    await tree.steering.resume(record_id=child())
+    assert await text_of(tree) == "All."
+    assert delivered(tree) == [child()]
+
+
+async def test_those_who_watch_see_who_works_in_the_background_and_when_a_report_is_read() -> None:
+    tree = SteeredTree({MASTER: [in_background("north"), "Done.", "All."], "north": ["N."]})
+    tree.hold("north")
+    tree.begin()
+    await tree.until(lambda: sum(entry.kind == "model.replied" for entry in tree.journal.entries) == 2)
+    assert "in the background" in _drawn(tree)
+    tree.release("north")
+    await text_of(tree)
+    assert "in the background" not in _drawn(tree)
+    lines = Lines()
+    said = "\n".join(line for entry in tree.journal.entries if (line := lines.line_of(entry)))
+    assert "master: subagent leaves a subagent running in the background" in said
+    assert f"master: reads what its subagent {child()} brought: completed" in said
+    record = tree.record()
+    assert [step.background for step in record.steps if isinstance(step, ToolStep)] == [(child(),)]
+    assert [step.name for step in record.steps if isinstance(step, NoteStep)] == ["agent.delivered"]
+
+
+def _drawn(tree: SteeredTree) -> str:
+    console = Console(width=160, file=StringIO())
+    console.print(draw(Story.of(tree.journal.entries), now()))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
