@@ -1,4 +1,5 @@
-"""Files that `mcc run` gives to its order: looked at before anything is started, uploaded right before it is placed."""
+"""Files that `mcc run` and `mcc chat` give to orders: looked at when they are named, uploaded right before the order is
+placed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +14,21 @@ if TYPE_CHECKING:
     from mcc.contracts.order import WorkOrder
 
 
-def checked_files(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The files. Exits where one cannot be read or is too large, or where there are too many."""
+def checked_files(paths: Sequence[Path], option: str = "--attach") -> tuple[Path, ...]:
+    """The files. Exits where one cannot be read or is too large, or where there are too many. `option`: how they were
+    named."""
     from mcc.contracts.attachments import FILE_BYTES, MOST_ATTACHMENTS
 
     if len(paths) > MOST_ATTACHMENTS:
-        fail(f"--attach: an order has at most {MOST_ATTACHMENTS} files, and these are {len(paths)}.", USAGE)
+        fail(f"{option}: an order has at most {MOST_ATTACHMENTS} files, and these are {len(paths)}.", USAGE)
     for path in paths:
         try:
             with path.open("rb"):
                 size = path.stat().st_size
         except OSError as error:
-            fail(f"--attach: {path} cannot be read: {error.strerror}.", USAGE)
+            fail(f"{option}: {path} cannot be read: {error.strerror}.", USAGE)
         if not 0 < size <= FILE_BYTES:
-            fail(f"--attach: {path} has {size:,} bytes; a file has 1 to {FILE_BYTES:,}.", USAGE)
+            fail(f"{option}: {path} has {size:,} bytes; a file has 1 to {FILE_BYTES:,}.", USAGE)
     return tuple(paths)
 
 

@@ -5,10 +5,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcc.cli.attaching import RequestWithFiles, checked_files
 from mcc.cli.chat_line import ChatLine
 from mcc.cli.command import DONE, USAGE, DataDir, Url, fail, plain_errors, print_table, say
 from mcc.cli.following import say_detached, withdraw
@@ -36,6 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "/model": "the model of the next turns, and which there are; with a name: change it",
     "/agent": "the agent of the next turns, and which there are; with a name: change it",
     "/mode": "the mode of the next turns, and which there are; with a name: change it",
+    "/attach": "a file that the next turn is given, by its path; without one: which files wait for it",
     "/diff": "what the last turn changed; with a path: there",
     "/revert": "take back what the last turn changed",
     "/cost": "what this session has spent",
@@ -105,6 +108,7 @@ class TerminalChat:
         self._here = request.here
         self._session_id = session_id
         self._last: str | None = None
+        self._files: tuple[Path, ...] = ()
         self._turn: tuple[str, ChatScreen] | None = None
         self._following: threading.Thread | None = None
         self._line = ChatLine(list(COMMANDS), lambda: "steer> " if self._turn is not None else "you> ", self._toolbar)
@@ -166,11 +170,20 @@ class TerminalChat:
             self._begin(line)
 
     def _begin(self, prompt: str) -> None:
+        from mcc.client.errors import ClientError
+
         fields = {**self._fields, "session_id": self._session_id}
         if self._here and self._session_id is not None:
             fields = left_to_session(self._client, fields, self._session_id)
-        request = OrderRequest(prompt, fields)
-        order = submit(self._client, request, request.checked(), self._settings)
+        request = RequestWithFiles(prompt, fields, files=self._files)
+        try:
+            order = submit(self._client, request, request.checked(), self._settings)
+        except (ClientError, typer.Exit):
+            if self._files:
+                say("No file waits for the next turn any more: /attach again what it needs.")
+            raise
+        finally:
+            self._files = ()
         self._session_id, self._last = order.session_id, order.id
         self._follow(order.id)
 
@@ -213,7 +226,8 @@ class TerminalChat:
         state = "" if turn is None else turn[1].waits or "runs"
         model = self._fields.get("model") or "default model"
         session = "new session" if self._session_id is None else f"session {short_id(self._session_id)}"
-        parts = (self._fields["agent"] or "master", model, self._fields.get("mode") or "develop", session, state)
+        mode, files = self._fields.get("mode") or "develop", f"with {self._names()}" if self._files else ""
+        parts = (self._fields["agent"] or "master", model, mode, session, files, state)
         return exact_line(" · ".join(filter(None, parts)), 300)
 
     def _command(self, word: str, rest: str) -> None:
@@ -228,6 +242,8 @@ class TerminalChat:
                 self._sessions(rest)
             case "/model" | "/agent" | "/mode":
                 self._set(word[1:], rest)
+            case "/attach":
+                self._attach(rest)
             case "/cancel":
                 self._cancel()
             case "/cost":
@@ -262,6 +278,17 @@ class TerminalChat:
                 return [offer.name for offer in self._client.agents.list()]
             case _:
                 return [offer.name for offer in self._client.models.list()]
+
+    def _attach(self, path: str) -> None:
+        if path:
+            wanted = Path(path.strip("\"'")).expanduser()
+            self._files = checked_files((*self._files, wanted), "/attach")
+        say(f"The next turn is given {self._names()}." if self._files else "The next turn is given no file.")
+
+    def _names(self) -> str:
+        from mcc.view.output import exact_line
+
+        return exact_line(", ".join(path.name for path in self._files), 300)
 
     def _cancel(self) -> None:
         if self._turn is None:

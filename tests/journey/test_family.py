@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from PIL import Image
 
 from mcc.client import MCC
 from mcc.contracts.status import OrderStatus
@@ -153,6 +154,22 @@ def test_an_order_goes_from_the_python_client_to_a_record_with_its_subagents(up:
     assert ended.status is OrderStatus.SUCCEEDED
     assert {child.agent for child in record.subagent_history} == {"explore", "review", "scout"}
     assert record.usage_total == ended.usage
+
+
+def test_files_given_at_the_command_line_are_what_the_agent_is_shown_first(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("It broke at noon.")
+    Image.new("RGB", (3_000, 20), "red").save(tmp_path / "shot.png")
+    files = ("--attach", str(tmp_path / "log.txt"), "--attach", str(tmp_path / "shot.png"))
+    told = up.mcc("run", PROMPT, "--model", "offline", "--json", *files)
+    assert told.returncode == 0, told.stderr
+    entries = [json.loads(line) for line in told.stdout.splitlines()]
+    assert entries.pop()["status"] == "succeeded"
+    started = next(entry["data"] for entry in entries if entry["kind"] == "agent.started")
+    text, picture = started["attachments"]
+    assert text["name"] == "log.txt" and "It broke at noon." in text["text"] and started["tainted"]
+    assert (picture["name"], picture["image"]["width"]) == ("shot.png", 1_568), "one rendition for all providers"
+    missing = up.mcc("run", PROMPT, "--attach", str(tmp_path / "nothing.png"))
+    assert (missing.returncode, missing.stdout) == (2, "") and "nothing.png cannot be read" in missing.stderr
 
 
 def test_an_order_is_run_where_its_user_stands_outside_of_the_familys_directory(up: Up, tmp_path: Path) -> None:

@@ -198,6 +198,36 @@ def test_a_session_goes_on_with_another_agent_and_ctrl_c_stops_a_turn(
     assert store.orders.get(order.id).status is OrderStatus.QUEUED
 
 
+def test_the_next_turn_is_given_the_files_that_were_attached(served: Served, store: Store, tmp_path: Path) -> None:
+    HandDrone(store, workspace_roots=(str(tmp_path),))
+    (tmp_path / "work" / "server log.txt").write_text("It broke at noon.")
+    (tmp_path / "work" / "program").write_bytes(b"\x7fELF\x00\xff")
+    with chat(served, tmp_path / "work") as terminal:
+        terminal.until("you>")
+        terminal.type("/attach nothing.png")
+        terminal.until("/attach: nothing.png cannot be read")
+        terminal.type("/attach")
+        terminal.until("The next turn is given no file.")
+        terminal.type("/attach program")
+        terminal.until("The next turn is given program.")
+        terminal.type("Look at it")
+        terminal.until("No file waits for the next turn any more")
+        terminal.type("/attach 'server log.txt'")
+        terminal.until("The next turn is given server log.txt.")
+        terminal.type("Why did it break?")
+        terminal.until("steer>")
+        [order] = store.orders.list(status=OrderStatus.QUEUED).items
+        [file] = [store.artifacts.of_order(order.id, id) for id in order.attachments]
+        assert (file.name, b"".join(store.artifacts.pieces(file.id))) == ("server log.txt", b"It broke at noon.")
+        terminal.press(b"\x03")
+        terminal.until("cancelled: stopped from the keyboard")
+        terminal.until("you>")
+        terminal.type("Once more")
+        terminal.until("steer>")
+        [order] = store.orders.list(status=OrderStatus.QUEUED).items
+        assert order.attachments == (), "a file is given to one turn"
+
+
 def test_without_a_terminal_it_is_said_what_to_do_instead() -> None:
     told = CliRunner().invoke(app, ["chat"], input="hello\n")
     assert told.exit_code == 2 and "mcc run --session" in told.stderr
