@@ -94,7 +94,7 @@ class Context:
         Raises `JournalError`, and the refusal when no picture is left.
         """
         transcript = self._state.conversation.transcript
-        digests = next_to_drop(transcript.messages, transcript.refused_pictures, str(refused))
+        digests = next_to_drop(transcript.messages, transcript.refused_pictures, str(refused), refused.digest)
         if not digests:
             raise ModelError(str(refused), status=refused.status) from refused
         what = "a picture is" if len(digests) == 1 else f"{len(digests)} pictures are"

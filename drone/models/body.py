@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 from drone.agent.ports.messages import AssistantMessage, Message
 from drone.agent.ports.model import Ask, ContextOverflow, ModelError, PictureRefused
 from drone.agent.ports.pictures import PictureLimits, has_pictures, with_pictures, within
+from drone.models.refused_pictures import refused_picture
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.rules.patterns import Pattern
 
@@ -51,13 +52,15 @@ def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, limits: Pi
     return replace(ask, messages=messages), f"{name} is not shown the pictures of this conversation."
 
 
-def judged(ask: Ask, name: str, error: ModelError) -> ModelError:
+def judged(ask: Ask, name: str, error: ModelError, body: Iterator[bytes]) -> ModelError:
     """The error of a request to the model `name`; a `PictureRefused` where the provider's words complain of a picture
-    in it."""
+    in it. `body`: that of the request."""
     if isinstance(error, ContextOverflow) or error.status not in AT_FAULT or not has_pictures(ask.messages):
         return error
     is_about_pictures = _ABOUT_PICTURES.search(str(error).replace(name, "")) is not None
-    return PictureRefused(str(error), status=error.status) if is_about_pictures else error
+    if not is_about_pictures:
+        return error
+    return PictureRefused(str(error), refused_picture(ask.messages, body, str(error)), status=error.status)
 
 
 M = TypeVar("M", bound=Message)

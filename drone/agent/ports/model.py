@@ -272,7 +272,11 @@ class ContextOverflow(ModelError):
 
 
 class PictureRefused(ModelError):
-    """The provider refuses a request because of a picture in it."""
+    """The provider refuses a request because of a picture in it. `digest`: which one, where that was said."""
+
+    def __init__(self, message: str, digest: str | None = None, *, status: int | None = None) -> None:
+        super().__init__(message, status=status)
+        self.digest = digest
 
 
 class BadReply(ModelError):

@@ -204,14 +204,19 @@ ONE_BY_ONE = 5
 """How many pictures of a message are tried one after the other; each try is a request."""
 
 
-def next_to_drop(messages: Sequence[Message], refused: Mapping[str, str], words: str) -> Sequence[str]:
+def next_to_drop(
+    messages: Sequence[Message], refused: Mapping[str, str], words: str, digest: str | None = None
+) -> Sequence[str]:
     """Digests of the pictures to leave out next, after a provider refused a request for its pictures with `words`.
+    `digest`: that of the one which they name by its place.
 
-    The one that it names; else those of the newest message that has some, one after the other from the last, and after
-    `ONE_BY_ONE` of them the rest; where it still refuses then, all. Empty: no picture is left.
+    The one that it names, by its place or its name; else those of the newest message that has some, one after the other
+    from the last, and after `ONE_BY_ONE` of them the rest; where it still refuses then, all. Empty: none is left.
     """
     groups = [[one for one in pictures_of(message) if one.image.artifact not in refused] for message in messages]
     left = [picture for group in groups for picture in group]
+    if digest is not None and any(one.image.artifact == digest for one in left):
+        return [digest]
     named = [one.image.artifact for one in left if len(one.image.name) > 3 and one.image.name in words]
     if named:
         return named[-1:]

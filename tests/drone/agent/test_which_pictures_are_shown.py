@@ -119,6 +119,13 @@ def test_the_named_picture_goes_alone_first() -> None:
     assert dropped([result("shot.png", "logo.png"), result("new.png")], "shot.png is broken")[0] == ["shot.png"]
 
 
+def test_the_one_named_by_its_place_goes_before_one_whose_name_is_in_the_words() -> None:
+    messages = [result("shot.png", "logo.png"), result("new.png")]
+    assert next_to_drop(messages, {}, "logo.png", "digest of shot.png") == ["digest of shot.png"]
+    refused = {"digest of shot.png": ""}
+    assert next_to_drop(messages, refused, "logo.png", "digest of shot.png") == ["digest of logo.png"], "it is gone"
+
+
 def test_else_the_newest_go_one_by_one_and_then_all() -> None:
     assert dropped([result("a", "b"), result("c", "d")]) == [["d"], ["c"], ["a", "b"]]
 

@@ -1,0 +1,79 @@
+"""Which picture of a request its provider refuses, where the provider names it by its place in the request's body."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from drone.agent.ports.messages import Message
+from drone.agent.ports.pictures import pictures_of
+from mcc.rules.patterns import Pattern
+
+_ROOTS = ("messages", "input", "contents")
+"""Where each form of request has its messages."""
+
+_MOST_STEPS = 20
+_BY_NUMBER = Pattern(r"\b(?:image|picture) (?:number |no\. ?)?#?(\d{1,3})\b", ignore_case=True)
+_BY_INDEX = Pattern(r"\b(?:image|picture)s?(?: (?:at|with))? ?(?:index ?|\[)(\d{1,3})\b", ignore_case=True)
+
+
+def refused_picture(messages: Sequence[Message], body: Iterator[bytes], words: str) -> str | None:
+    """The digest of the one picture that `words` name: by a path into the JSON `body` that was made of the messages,
+    such as `messages.3.content.1` or `input[2].content[0]`, by an index ("image at index 0") or a number ("image 2",
+    counted from 1). None where they name none, or more than one."""
+    shown = [picture for message in messages for picture in pictures_of(message) if picture.data]
+    paths = [*_paths(words)]
+    if paths:
+        request = json.loads(b"".join(body))
+        for path in paths:
+            named = {one.image.artifact for one in shown if _holds(_at(request, path), one.data)}
+            if len(named) == 1:
+                return named.pop()
+    for pattern, first in ((_BY_INDEX, 0), (_BY_NUMBER, 1)):
+        if (found := pattern.search(words)) is not None:
+            place = int(found[1]) - first
+            return shown[place].image.artifact if 0 <= place < len(shown) else None
+    return None
+
+
+def _paths(words: str) -> Iterator[list[str]]:
+    """The paths in a text that begin with the name of a list of messages."""
+    for root in _ROOTS:
+        start = words.find(root)
+        while start >= 0:
+            if len(path := _path(words, start)) > 1:
+                yield path
+            start = words.find(root, start + len(root))
+
+
+def _path(words: str, start: int) -> list[str]:
+    """The steps of a path: words and numbers, after dots or in brackets."""
+    steps, step = list[str](), ""
+    for character in words[start : start + 200]:
+        if character.isascii() and (character.isalnum() or character == "_"):
+            step += character
+        elif character in ".[]'\"" and len(steps) < _MOST_STEPS:
+            steps += [step] if step else []
+            step = ""
+        else:
+            break
+    return [*steps, step] if step else steps
+
+
+def _at(request: object, path: Sequence[str]) -> object:
+    """What is at the end of the path, or where it leads no further; None where it leads nowhere."""
+    node = request
+    for number, step in enumerate(path):
+        if isinstance(node, Mapping) and step in node:
+            node = node[step]
+        elif isinstance(node, list) and step.isdigit() and int(step) < len(node):
+            node = node[int(step)]
+        else:
+            return node if number > 1 else None
+    return node
+
+
+def _holds(node: object, data: str) -> bool:
+    """Whether this base64 stands somewhere below the node."""
+    if isinstance(node, str):
+        return data in node
+    below = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+    return any(_holds(one, data) for one in below)
