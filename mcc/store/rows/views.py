@@ -235,3 +235,23 @@ def _reason(status: OrderStatus, reason: str | None) -> WaitingReason | FailureR
     if reason is None:
         return None
     return FailureReason(reason) if status in FINAL else WaitingReason(reason)
+
+
+MOST_BEHIND = 100
+"""Bound on the orders behind another one of which `BEGUN_BEHIND` tells."""
+
+
+def _begun_behind() -> sa.Select[Any]:
+    first = STATE.alias("first")
+    columns = (STATE.c.order_id, STATE.c.started_at, STATE.c.queue, STATE.c.priority)
+    # Bounded before it is filtered: a long queue in which nothing has begun would be read to its end.
+    rows = sa.select(*columns).where(STATE.c.order_id > sa.bindparam("of")).order_by(STATE.c.order_id)
+    near = rows.limit(MOST_BEHIND).subquery("near")
+    return (
+        sa.select(near.c.order_id, near.c.started_at)
+        .join(first, sa.and_(first.c.queue == near.c.queue, first.c.priority == near.c.priority))
+        .where(first.c.order_id == sa.bindparam("of"), near.c.started_at.is_not(None))
+    )
+
+
+BEGUN_BEHIND = _begun_behind()

@@ -42,7 +42,7 @@ from mcc.store.rows.values import (
     Waiting,
     WorkspaceHold,
 )
-from mcc.store.rows.views import claimable, has_status, is_status
+from mcc.store.rows.views import BEGUN_BEHIND, claimable, has_status, is_status
 from mcc.store.work.claiming import ClaimAnswer, GroupClaim, needing_workspaces
 from mcc.store.work.endings import end, end_by_store
 
@@ -61,26 +61,6 @@ _AFTER_PARKING = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
 _HELD_BY = sa.select(STATE.c.order_id, STATE.c.epoch).where(
     STATE.c.incarnation == sa.bindparam("holder"), is_status(STATE.c.status, OrderStatus.RUNNING)
 )
-
-
-MOST_BEHIND = 100
-"""Bound on the orders behind another one that are looked at."""
-
-
-def _behind() -> sa.Select[Any]:
-    first = STATE.alias("first")
-    columns = (STATE.c.order_id, STATE.c.started_at, STATE.c.queue, STATE.c.priority)
-    # Bounded before it is filtered: a long queue in which nothing has begun would be read to its end.
-    rows = sa.select(*columns).where(STATE.c.order_id > sa.bindparam("of")).order_by(STATE.c.order_id)
-    near = rows.limit(MOST_BEHIND).subquery("near")
-    return (
-        sa.select(near.c.order_id, near.c.started_at)
-        .join(first, sa.and_(first.c.queue == near.c.queue, first.c.priority == near.c.priority))
-        .where(first.c.order_id == sa.bindparam("of"), near.c.started_at.is_not(None))
-    )
-
-
-_BEHIND = _behind()
 
 
 @lru_cache(maxsize=8)
@@ -122,9 +102,9 @@ class Claims:
         return list(map(_claimable, rows))
 
     def begun_behind(self, order_id: str) -> Mapping[str, float]:
-        """Which of the next `MOST_BEHIND` orders behind this one, of its queue and priority, have begun, and how many
+        """Which of the next hundred orders behind this one, of its queue and priority, have begun, and how many
         seconds ago."""
-        rows = self._database.read(lambda connection: connection.execute(_BEHIND, {"of": order_id}).all())
+        rows = self._database.read(lambda connection: connection.execute(BEGUN_BEHIND, {"of": order_id}).all())
         now = micros(self._database.clock.now())
         return {row.order_id: (now - row.started_at) / 1_000_000 for row in rows}
 
