@@ -15,6 +15,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN
+from tests.mcc.api.test_orders_over_http import is_problem
 
 ORDERS = "/api/v1/orders"
 KINDS = ["cancel", "pause", "resume", "steer"]
@@ -43,6 +44,36 @@ async def test_a_request_needs_no_body(api: httpx.AsyncClient, store: Store, kin
     order_id = await placed(api)
     HandDrone(store).claim(order_id)
     assert (await api.post(f"{ORDERS}/{order_id}/{kind}")).status_code == 202
+
+
+MEGABYTE = "é" * 524_288
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/orders", {"prompt": MEGABYTE}),
+        ("/orders", {"prompt": MEGABYTE, "when_busy": "steer", "session_id": "SESSION"}),
+        ("/orders/ORDER/steer", {"message": MEGABYTE}),
+        ("/orders/ORDER/fork", {"after": 1, "prompt": MEGABYTE}),
+        ("/orders/ORDER/cancel", {"reason": MEGABYTE}),
+        ("/questions/none", {"answer": MEGABYTE}),
+        ("/approvals/none", {"decision": "deny", "note": MEGABYTE}),
+        ("/notes/decide", {"project": "p", "name": MEGABYTE, "version": 1, "decision": "accept"}),
+        ("/sessions", {"title": MEGABYTE}),
+    ],
+    ids=["prompt", "steering prompt", "steer", "fork", "cancel", "answer", "denial", "note", "title"],
+)
+async def test_a_message_of_a_megabyte_is_refused_with_the_length_that_it_may_have(
+    api: httpx.AsyncClient, store: Store, path: str, body: dict[str, object]
+) -> None:
+    order_id = await placed(api)
+    session_id = HandDrone(store).claim(order_id).claim.order.session_id
+    named = {key: session_id if value == "SESSION" else value for key, value in body.items()}
+    answer = await api.post(f"/api/v1{path.replace('ORDER', order_id)}", json=named)
+    detail = is_problem(answer, 422)
+    assert "at most" in detail and len(answer.content) < 10_000, "it says what is possible, and not what was sent"
+    assert [order.id for order in store.orders.list().items] == [order_id] and store.controls.of_order(order_id) == []
 
 
 @pytest.mark.parametrize("body", [None, {}, {"message": ""}, {"message": "  \n"}, {"reason": "x"}])
