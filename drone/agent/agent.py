@@ -136,6 +136,9 @@ class Run:
         first = opening_message(environment, task.prompt, attachments)
         session = (shown.message for shown in self._opening.shown)
         opening = (*messages_of(before), *session, *task.earlier, first)
+        for digest in self._opening.artifacts:
+            self._turn.artifacts.register(digest)
+        self._turn.artifacts.register_pictures(*self._opening.pictures)
         self._state.conversation.transcript.open(opening, extra_characters)
 
     async def _run_rounds(self, loop: Loop, agent_control: AgentControl) -> Report:

@@ -1,13 +1,14 @@
 """The opening of a turn: what its agent is shown of its session's earlier turns, and how it is made to fit."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
-from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.shown import ShownMessage, canonical, digest_of
 from drone.agent.ports.transcript import length, note_of, request_in
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.turn_context import ContextMode, TurnContext
 from mcc.redaction import Redactor
@@ -17,9 +18,6 @@ REPLY_TOKENS = 4_096
 
 OTHER_TOKENS = 9_000
 """Left free for what a turn adds before anything can be shortened; in a small window, a tenth of it."""
-
-UNKNOWN_WINDOW = 100_000
-"""Tokens that an opening takes at most, while nobody has said how large the window of its model is."""
 
 LINE_CHARACTERS = 120
 LINES_SHARE = 8
@@ -56,6 +54,22 @@ class SessionOpening:
     @property
     def characters(self) -> int:
         return sum(length(one.message) for one in self.shown)
+
+    @property
+    def artifacts(self) -> Iterator[str]:
+        """Digests of the whole texts of the results that are shown in part."""
+        results = (result for one in self.shown for result in one.form.get("results", ()))
+        return (result["artifact"] for result in results if result["artifact"])
+
+    @property
+    def pictures(self) -> Iterator[ImageBlock]:
+        """The pictures that are shown."""
+        for one in self.shown:
+            match one.message:
+                case UserMessage(pictures=pictures):
+                    yield from (picture.image for picture in pictures)
+                case ToolResults(results=results):
+                    yield from (picture.image for result in results for picture in result.pictures)
 
     @property
     def count(self) -> int:
@@ -99,14 +113,15 @@ async def fitted(
     opening: SessionOpening, window: int | None, besides: int, keep: Callable[[str], Awaitable[str]]
 ) -> SessionOpening:
     """The opening, as it is where it fits into a window of so many tokens beside `besides` characters, which are sent
-    with it. Where it does not, its oldest turns become a line each until half of the window is free, and the whole is
-    kept as a base (`keep` answers the digest of a text).
+    with it, or where nobody has said how large the window is. Where it does not fit, its oldest turns become a line
+    each until half of the window is free, and the whole is kept as a base (`keep` answers the digest of a text).
     """
-    tokens = window or UNKNOWN_WINDOW
-    free = min(REPLY_TOKENS, tokens // 8) + min(OTHER_TOKENS, tokens // 10)
-    if not opening.shown or (opening.characters + besides) // CHARACTERS_PER_TOKEN + free <= tokens:
+    if window is None or not opening.shown:
         return opening
-    short, put_away = _with_lines(opening.shown, max(0, tokens * CHARACTERS_PER_TOKEN // 2 - besides), tokens)
+    free = min(REPLY_TOKENS, window // 8) + min(OTHER_TOKENS, window // 10)
+    if (opening.characters + besides) // CHARACTERS_PER_TOKEN + free <= window:
+        return opening
+    short, put_away = _with_lines(opening.shown, max(0, window * CHARACTERS_PER_TOKEN // 2 - besides), window)
     if put_away == 0:
         return opening
     base = await keep(canonical(short).decode())

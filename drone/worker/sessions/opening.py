@@ -54,33 +54,51 @@ class Openings:
             return SessionOpening(mode=self._mode)
         if (root := tree.begun(tree.root)) is not None:
             context = None if root.started is None else root.started.context
-            return SessionOpening(mode=self._mode) if context is None else await self._again(context, redactor)
+            return SessionOpening(mode=self._mode) if context is None else await self._again(order, context, redactor)
         past = await self._store.patiently(lambda store: store.transcripts.past(order))
+        try:
+            base = [] if past.base is None else await self._base(past.base)
+        except OpeningLost:
+            # Bases are made of turns, which say the same.
+            past = await self._store.patiently(lambda store: store.transcripts.past(order, based=False))
+            base = []
         mode = past.mode or self._mode
-        base = [] if past.base is None else await self._base(past.base)
         shown = [one for one in base if one.order_id not in past.left_out] + await self._shown(
             past.turns, mode, redactor
         )
         turns = tuple(turn.order_id for turn in past.turns)
         return SessionOpening(tuple(shown), past.base, turns, mode, tainted=past.tainted)
 
-    async def _again(self, context: TurnContext, redactor: Redactor) -> SessionOpening:
+    async def _again(self, order: WorkOrder, context: TurnContext, redactor: Redactor) -> SessionOpening:
+        """What a turn was shown: from what is stored, else its turns computed from their journals, else all of it."""
         turns = await self._store.patiently(lambda store: store.transcripts.named(context.turns))
-        for computed in (False, True):
-            if computed:
-                turns = [replace(turn, messages=None) for turn in turns]
-            opening = await self._put_together(context, turns, redactor)
-            if digest_of(opening.shown) == context.digest:
-                return opening
-            log.warning("what a turn was shown differs from what is stored", computed=computed)
+        if (opening := await self._put_together(context, turns, redactor)) is not None:
+            return opening
+        turns = [replace(turn, messages=None) for turn in turns]
+        if (opening := await self._put_together(context, turns, redactor)) is not None:
+            return opening
+        past = await self._store.patiently(lambda store: store.transcripts.past(order, based=False))
+        turns = [replace(turn, messages=None) for turn in past.turns]
+        baseless = context.model_copy(update={"base": None})
+        if context.base is not None and (opening := await self._put_together(baseless, turns, redactor)) is not None:
+            return replace(opening, base=context.base, turns=context.turns)
         raise OpeningLost("what this turn was shown of its session cannot be put together again")
 
     async def _put_together(
         self, context: TurnContext, turns: Sequence[EndedTurn], redactor: Redactor
-    ) -> SessionOpening:
-        base = [] if context.base is None else await self._base(context.base)
-        left_out = {turn.retries for turn in turns}
-        shown = [one for one in base if one.order_id not in left_out] + await self._shown(turns, context.mode, redactor)
+    ) -> SessionOpening | None:
+        """What these turns behind this base show; None where it is not what the context says."""
+        try:
+            base = [] if context.base is None else await self._base(context.base)
+            left_out = {turn.retries for turn in turns}
+            shown = [one for one in base if one.order_id not in left_out]
+            shown += await self._shown(turns, context.mode, redactor)
+        except (OpeningLost, ValueError) as problem:
+            log.warning("what a turn was shown cannot be read", problem=str(problem))
+            return None
+        if digest_of(shown) != context.digest:
+            log.warning("what a turn was shown differs from what is stored", turns=len(turns))
+            return None
         return SessionOpening(tuple(shown), context.base, context.turns, context.mode)
 
     async def _base(self, digest: str) -> list[ShownMessage]:
@@ -152,7 +170,7 @@ class Openings:
             past = await self._store.patiently(lambda store: store.transcripts.past(order))
             handles = past.base != context.base
         if context.base != opening.base:
-            opening = await self._again(context, redactor)
+            opening = await self._again(order, context, redactor)
         return TurnLeaves(turn, _base_of(order, opening, added, own, handles=handles))
 
 
@@ -211,7 +229,6 @@ def stored_turn(session_id: str, shown: Sequence[ShownMessage], own: OwnMessages
         tokens=sum(length(one.message) for one in shown) // CHARACTERS_PER_TOKEN,
         setup_digest="" if own.started is None else own.started.setup_digest,
         found=tuple(own.found),
-        artifacts=own.artifacts,
     )
 
 

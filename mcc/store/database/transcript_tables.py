@@ -21,7 +21,6 @@ class TranscriptRow(Row, table=True):
     setup_digest: str
     setup_key: str
     found_json: str
-    artifacts_json: str
 
 
 class BaseRow(Row, table=True):

@@ -2,7 +2,6 @@
 
 import json
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
     """What an ended turn adds to its session. `messages`: its own messages as JSON. `found`: deferred tools that its
-    agent searched for; `artifacts`: digests of whole results, by call id."""
+    agent or one before it searched for."""
 
     order_id: str
     session_id: str
@@ -20,7 +19,6 @@ class StoredTurn:
     setup_digest: str = ""
     setup_key: str = ""
     found: tuple[str, ...] = ()
-    artifacts: Mapping[str, str] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
         return {
@@ -32,7 +30,6 @@ class StoredTurn:
             "setup_digest": self.setup_digest,
             "setup_key": self.setup_key,
             "found_json": json.dumps(self.found),
-            "artifacts_json": json.dumps(self.artifacts),
         }
 
 

@@ -1,24 +1,34 @@
 """Rows of what a session is shown: a turn's own messages and bases, written with the end of the turn."""
 
+import zlib
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import BASES, ORDERS, among
+from mcc.store.database.tables import BASES, ORDERS, TEXT_USES, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import keep_blobs
 from mcc.store.rows.stored_turns import NewBase, StoredTurn
-from mcc.store.rows.texts import text_digest
+from mcc.store.rows.texts import named_in, text_digest
 
 _ADD = sa.text(
     "INSERT INTO session_transcripts (order_id, session_id, session_seq, data, tokens, setup_digest, setup_key,"
-    " found_json, artifacts_json) VALUES (:order_id, :session_id, :session_seq, :data, :tokens, :setup_digest,"
-    " :setup_key, :found_json, :artifacts_json) ON CONFLICT (order_id) DO NOTHING"
+    " found_json) VALUES (:order_id, :session_id, :session_seq, :data, :tokens, :setup_digest, :setup_key, :found_json)"
+    " ON CONFLICT (order_id) DO NOTHING"
 )
 _ADD_BASE = sa.text(
     "INSERT INTO session_bases (session_id, through_seq, digest, order_id, reason)"
     " VALUES (:session_id, :through_seq, :digest, :order_id, :reason) ON CONFLICT DO NOTHING"
 )
-_ROLLED_BACK = sa.select(ORDERS.c.id).where(among(ORDERS.c.id, "ids"), ORDERS.c.left_out.is_(True)).limit(1)
+_PRUNED = ORDERS.alias("pruned")
+_LEFT_OUT = (
+    sa.select(ORDERS.c.left_out)
+    .where(among(ORDERS.c.id, "ids"), ORDERS.c.session_id == sa.bindparam("of"))
+    .order_by(ORDERS.c.id)
+    .with_for_update(read=True)
+)
+"""Locks the rows: a rollback that has begun is waited for, and one that begins now finds the base and voids it. The
+source of a fork is not looked at: what the fork was shown of it stays."""
 _VOID = (
     sa.update(BASES)
     .where(
@@ -28,6 +38,30 @@ _VOID = (
     )
     .values(voided_at=sa.bindparam("at"))
 )
+_OF_PRUNED = (
+    sa.select(BASES.c.session_id, BASES.c.through_seq, BASES.c.digest, BASES.c.voided_at, ORDERS.c.pruned_at)
+    .join(ORDERS, ORDERS.c.id == BASES.c.order_id)
+    .where(
+        BASES.c.session_id
+        == sa.select(_PRUNED.c.session_id).where(_PRUNED.c.id == sa.bindparam("of")).scalar_subquery()
+    )
+    .order_by(BASES.c.through_seq.desc(), BASES.c.digest)
+)
+_DROP = sa.delete(BASES).where(
+    BASES.c.session_id == sa.bindparam("in"),
+    BASES.c.through_seq == sa.bindparam("through"),
+    BASES.c.digest == sa.bindparam("base"),
+)
+_LET_GO = sa.delete(TEXT_USES).where(TEXT_USES.c.owner == sa.bindparam("in"), among(TEXT_USES.c.digest, "digests"))
+_ITS_TURN = sa.select(TRANSCRIPTS.c.session_id, TRANSCRIPTS.c.session_seq, TRANSCRIPTS.c.data).where(
+    TRANSCRIPTS.c.order_id == sa.bindparam("of")
+)
+_NEWEST = sa.select(sa.func.max(BASES.c.through_seq)).where(
+    BASES.c.session_id == sa.bindparam("in"), BASES.c.voided_at.is_(None)
+)
+
+KEPT_BASES = 2
+"""Bases of a session that stay when the journals of their turns have gone: the newest ones."""
 
 
 def keep_turn(connection: Connection, turn: StoredTurn) -> None:
@@ -38,7 +72,8 @@ def keep_turn(connection: Connection, turn: StoredTurn) -> None:
 def keep_base(connection: Connection, turn: StoredTurn, base: NewBase, at: int) -> None:
     """Store the context through this turn, owned by its session; not if one of its turns was rolled back while this one
     ran. `at`: in microseconds."""
-    if connection.execute(_ROLLED_BACK, {"ids": list(base.turns)}).first() is not None:
+    turns = {"ids": list(base.turns), "of": turn.session_id}
+    if any(connection.execute(_LEFT_OUT, turns).scalars().all()):
         return
     digest = text_digest(base.text)
     keep_blobs(connection, {digest: base.text}, at, [(digest, turn.session_id)])
@@ -49,3 +84,25 @@ def keep_base(connection: Connection, turn: StoredTurn, base: NewBase, at: int) 
 def void_bases(connection: Connection, session_id: str, seq: int, at: int) -> None:
     """Let the bases that contain this turn count no longer. `at`: in microseconds."""
     connection.execute(_VOID, {"of": session_id, "through": seq, "at": at})
+
+
+def drop_old_bases(connection: Connection, order_id: str) -> None:
+    """Drop the bases of this order's session that turns with a pruned journal made, but none of the newest two that
+    count. Texts that no other base holds are let go."""
+    bases = connection.execute(_OF_PRUNED, {"of": order_id}).all()
+    kept = [base for base in bases if base.voided_at is None][:KEPT_BASES]
+    gone = [base for base in bases if base.pruned_at is not None and base not in kept]
+    for base in gone:
+        place = {"in": base.session_id, "through": base.through_seq, "base": base.digest}
+        connection.execute(_DROP, place)
+    held = {base.digest for base in bases if base not in gone}
+    if unheld := {base.digest for base in gone} - held:
+        connection.execute(_LET_GO, {"in": gone[0].session_id, "digests": sorted(unheld)})
+
+
+def named_by_turn(connection: Connection, order_id: str) -> set[str]:
+    """Digests of the texts and pictures that later turns may read of this one, as no base holds it yet."""
+    row = connection.execute(_ITS_TURN, {"of": order_id}).first()
+    if row is None or row.session_seq <= (connection.scalar(_NEWEST, {"in": row.session_id}) or 0):
+        return set()
+    return set(named_in(zlib.decompress(row.data).decode()))

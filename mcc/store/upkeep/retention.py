@@ -39,6 +39,7 @@ from mcc.store.rows.forking import OPENING_ENTRIES
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
 from mcc.store.rows.texts import digests, named_in, parsed
+from mcc.store.rows.transcript_rows import drop_old_bases, named_by_turn
 from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
 from mcc.store.rows.views import has_status
 from mcc.store.upkeep.packing import after_place, each_order
@@ -353,14 +354,16 @@ def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleare
 
 
 def _release_texts(connection: Connection, order_id: str, kept: int, at: int) -> None:
-    """Reduce the texts that the order uses to those that its record and the rest of its journal name, and mark its
-    journal as emptied."""
+    """Reduce the texts that the order uses to those that its record, the rest of its journal and later turns need, and
+    mark its journal as emptied."""
     left = connection.execute(_LEFT, {"of": order_id}).all() or rows_in_pack(connection, order_id)
     needed = digests(row.large_json for row in left)
     needed |= digests(connection.execute(_OF_RECORD, {"of": order_id}).scalars())
     # Copied entries name results of their source by digest in the text of their data.
     if kept > 1:
         needed |= {digest for row in left for digest in named_in(row.data_json)}
+    needed |= named_by_turn(connection, order_id)
+    drop_old_bases(connection, order_id)
     connection.execute(_RELEASE, {"of": order_id, "needed": sorted(needed)})
     let_go(connection, order_id)
     connection.execute(_EMPTIED, {"wanted": order_id, "at": at})

@@ -139,13 +139,14 @@ class TranscriptStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def past(self, order: WorkOrder) -> SessionPast:
-        """What a turn that begins is shown: the ended turns of its session before it, in order, behind the newest base.
+    def past(self, order: WorkOrder, *, based: bool = True) -> SessionPast:
+        """What a turn that begins is shown: the ended turns of its session before it, in order, behind the newest base
+        (`based` false: from the beginning).
 
         Rolled back turns are left out, and turns that a shown one repeats. A retry is shown what the turn that it
         repeats was, and the turns of a fork's session follow those before the fork's source. Reads no journal.
         """
-        return self._database.read(lambda connection: _past(connection, order))
+        return self._database.read(lambda connection: _past(connection, order, based))
 
     def named(self, order_ids: Sequence[str]) -> Sequence[EndedTurn]:
         """The known ones of these turns, in the order of the ids."""
@@ -176,7 +177,7 @@ class TranscriptStore:
             self._database.write(add, repeatable=True)
 
 
-def _past(connection: Connection, order: WorkOrder) -> SessionPast:
+def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
     session = connection.execute(_SESSION, {"of": order.session_id}).one()
     if order.session_seq == 1 and order.origin is None and session.forked_session_id is None:
         return SessionPast(None, (), session.context)  # what most orders are, with this one statement
@@ -190,7 +191,8 @@ def _past(connection: Connection, order: WorkOrder) -> SessionPast:
         if place is None:
             break
         tainted = tainted or is_tainted(connection, place.session_id, place.session_seq)
-        newest = connection.execute(_BASE, {"of": place.session_id, "before": place.session_seq}).first()
+        place_of_base = {"of": place.session_id, "before": place.session_seq}
+        newest = connection.execute(_BASE, place_of_base).first() if based else None
         after = 0 if newest is None else newest.through_seq
         span = {"of": place.session_id, "after": after, "before": place.session_seq}
         turns[:0] = map(_ended, connection.execute(_TURNS, span))

@@ -1,8 +1,10 @@
 """Two processes make conflicting changes at the same moment: exactly one of them wins."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
+from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
@@ -10,8 +12,10 @@ from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.database.errors import ControlsPending, OrderIsFinal, StoreFenced
 from mcc.store.rows.values import Appended, Claim, Parking, Swept
 from mcc.store.store import open_store
+from mcc.store.work.placing import leave_out
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, at_once, started
+from tests.conformance.store.test_turns_of_a_session import bases, ended, with_base
 
 ROUNDS = 8
 
@@ -185,3 +189,22 @@ def test_an_order_does_not_stay_with_a_drone_that_is_lost_as_it_claims(scenes: t
         one.fold(order.id)
 
     often(once)
+
+
+def test_of_a_rollback_and_an_end_at_once_no_base_with_the_turn_counts(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+    first = ended(one, "one")
+    second = one.place("two", session_id=first.session_id)
+    ending = with_base(one, one.hold(second.id), first.session_id, first)
+    with ThreadPoolExecutor(1) as pool:
+
+        def roll_back(connection: Connection) -> Future[int]:
+            leave_out(connection, first.id, one.clock.now(), "p")
+            finishing = pool.submit(other.store.claims.finish, ending)
+            # It waits for this transaction; if it did not, it would be done by then.
+            wait([finishing], timeout=0.5)
+            return finishing
+
+        one.store.database.write(roll_back).result()
+    assert not any(counts for _, counts in bases(one))
+    assert one.status(second.id) is OrderStatus.SUCCEEDED

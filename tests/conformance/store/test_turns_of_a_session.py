@@ -1,14 +1,21 @@
 """What a turn is shown: the earlier turns of its session that were not rolled back."""
 
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.rows.values import EndedOrder
+from mcc.store.database.tables import BASES, TEXT_USES
+from mcc.store.rows.stored_turns import NewBase, StoredTurn
+from mcc.store.rows.values import EndedOrder, Ending
 from mcc.store.work.transcripts import TurnRow
-from tests.conformance.store.scene import Scene
+from tests.conformance.store.scene import Held, Scene
 
 
 def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder:
@@ -132,3 +139,46 @@ def test_the_turn_that_follows_is_the_earliest_queued_one_of_the_session(scene: 
         held = scene.hold(expected.id, token=expected.id)
     (done,) = scene.store.claims.finish_together([held.ending()])
     assert isinstance(done, EndedOrder) and done.following is None
+
+
+def with_base(scene: Scene, held: Held, session_id: str, *turns: WorkOrder) -> Ending:
+    """The ending of a turn that leaves a base with these turns and itself."""
+    ids = [*(turn.id for turn in turns), held.order_id]
+    text = f'["{held.order_id}"]'
+    turn = StoredTurn(held.order_id, session_id, len(ids), text.encode(), 1)
+    return replace(held.ending(), turn=turn, base=NewBase(text, "rollup", tuple(ids)))
+
+
+def bases(scene: Scene) -> list[tuple[int, bool]]:
+    """By the turn that made it, whether a base counts."""
+    rows = scene.store.database.read(lambda one: one.execute(sa.select(BASES).order_by(BASES.c.through_seq)).all())
+    return [(row.through_seq, row.voided_at is None) for row in rows]
+
+
+def own(scene: Scene, digest: str, owner: str) -> None:
+    use = sa.insert(TEXT_USES).values(digest=digest, owner=owner)
+    scene.store.database.write(lambda one: one.execute(use))
+
+
+def test_of_pruned_turns_the_newest_two_bases_stay_and_what_later_turns_may_read(scene: Scene) -> None:
+    turns: list[WorkOrder] = []
+    named = "a" * 64
+    for number in range(1, 6):
+        order = scene.place(str(number), session_id=turns[0].session_id if turns else None)
+        held = scene.hold(order.id, token=str(number))
+        if number < 5:
+            scene.store.claims.finish(with_base(scene, held, order.session_id, *turns))
+        else:
+            text = f'[{{"artifact":"{named}"}}]'.encode()
+            turn = StoredTurn(order.id, order.session_id, number, text, 1)
+            scene.store.claims.finish(replace(held.ending(), turn=turn))
+            own(scene, named, order.id)
+        turns.append(order)
+    scene.clock.advance(31 * 86_400)
+    for _ in scene.store.retention.clear(scene.clock.now() - timedelta(days=30)):
+        pass
+    assert [through for through, _ in bases(scene)] == [3, 4]
+    owners = (turns[0].session_id, turns[-1].id)
+    uses = sa.select(TEXT_USES.c.owner, TEXT_USES.c.digest).where(TEXT_USES.c.owner.in_(owners))
+    kept = [*scene.store.database.read(lambda one: one.execute(uses).all())]
+    assert sorted(owner == turns[-1].id for owner, _ in kept) == [False, False, True]

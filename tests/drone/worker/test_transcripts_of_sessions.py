@@ -27,7 +27,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStarted, AgentStep
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import OrderStatus
-from mcc.contracts.turn_context import TurnContext
+from mcc.contracts.turn_context import MOST_AFTER_BASE, TurnContext
 from mcc.store.database.tables import BASES, TRANSCRIPTS
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
@@ -189,6 +189,43 @@ async def test_a_later_turn_reads_stored_turns_behind_the_base_and_no_journal(ta
     talk.forget()
     await talk.work(order)
     assert talk.asked[-1].messages[: len(rolled)] == rolled
+
+
+async def test_after_64_turns_behind_a_base_they_become_one(talk: Talk) -> None:
+    session_id = None
+    for number in range(1, MOST_AFTER_BASE + 2):
+        order = await talk.say(f"{number}", session_id)
+        session_id = order.session_id
+        if number == MOST_AFTER_BASE - 1:
+            assert talk.bases() == []
+    (base,) = talk.bases()
+    assert (base.reason, base.through_seq) == ("rollup", MOST_AFTER_BASE)
+    context = talk.context(order)
+    assert context is not None and (context.base, context.turns) == (base.digest, ())
+    assert len(talk.asked[-1].messages) == 2 * MOST_AFTER_BASE + 1
+    assert talk.asked[-1].messages[:-3] == talk.asked[-2].messages[:-1]
+
+
+async def test_a_base_that_is_lost_is_made_of_its_turns_again(talk: Talk) -> None:
+    first = await talk.say("one")
+    second = await talk.say("two", first.session_id)
+    fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="t").order
+    await talk.work(fork)
+    (base,) = talk.bases()
+    lost = sa.update(BASES).values(digest="0" * 64)
+    talk.store.database.write(lambda one: one.execute(lost))
+    four = await talk.say("four", fork.session_id)
+    said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+    assert said == ["one", "two", "three", "four"]
+    context = talk.context(four)
+    assert context is not None and context.base is None and base.digest
+
+
+async def test_a_long_opening_is_not_shortened_while_no_one_says_how_large_the_window_is(talk: Talk) -> None:
+    first = await talk.say("1 " + "x" * 190_000)
+    for number in range(2, 6):
+        await talk.say(f"{number} " + "x" * 190_000, first.session_id)
+    assert sum(len(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)) > 5 * 190_000
 
 
 async def test_a_rollback_of_a_turn_within_a_base_voids_it(talk: Talk) -> None:

@@ -20,7 +20,6 @@ def upgrade() -> None:
         sa.Column("setup_digest", sa.String(), nullable=False),
         sa.Column("setup_key", sa.String(), nullable=False),
         sa.Column("found_json", sa.String(), nullable=False),
-        sa.Column("artifacts_json", sa.String(), nullable=False),
     )
     op.create_index("transcripts_of_session", "session_transcripts", ["session_id", "session_seq"])
     op.create_table(
