@@ -35,6 +35,7 @@ BENCHMARKS = {
     "latency": "POST to agent.started at a viewer, cancel, an entry to 500 viewers, start-up and memory of a family",
     "memory": "memory of a drone over 10,000 short orders and with large transcripts, of a service with many readers",
     "growth": "a call by history length, an entry by journal length, viewers by number, a drone by orders done",
+    "conversations": "how much of a session's requests repeats; turn 1,000 beside turn 10",
     "checkpoints": "10,000 files saved before a call, and restored",
     "sandbox": "starting a program in the sandbox: by profile, and by the size of its workspace",
     "redaction": "redacting secrets: per result of 190 KB, per piece of a stream, per order",

@@ -64,6 +64,7 @@ from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.shape import to_json
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.turn_context import ContextMode
@@ -201,9 +202,10 @@ class Crew:
             document_tools, told = await open_chat(context.documents, order.id)
             tools = Joined(tools, Redacted(document_tools, redactor))
             hiring = hiring.telling(redactor.text(told)).with_groups(order.agent, GROUPS)
-        return hiring.master(
-            order.agent, order.model, tools, context.session.without(redactor), ModelSettings.of(order)
-        )
+        key = hiring.turn.router.workspace_key or ""
+        surroundings = to_json((order.mode, order.permission, order.document_id, key)).decode()
+        session = replace(context.session.without(redactor), surroundings=surroundings, session_id=order.session_id)
+        return hiring.master(order.agent, order.model, tools, session, ModelSettings.of(order))
 
     async def with_changes(
         self,

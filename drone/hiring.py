@@ -10,6 +10,7 @@ from drone.agent.gates.report_gate import gate_for
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired, NoTools
 from drone.agent.ports.artifacts import READ_ARTIFACT
+from drone.agent.ports.environment import NO_ENVIRONMENT, Environment
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
 from drone.agent.ports.opening import NO_OPENING, SessionOpening
@@ -76,7 +77,7 @@ class Place:
     spellings of its path. Both are empty without a workspace. `worktrees`: for agents that need one of their own.
     `egress`: the order's own list of hosts, if any, as in `Call`."""
 
-    environment: str = ""
+    environment: Environment = NO_ENVIRONMENT
     roots: tuple[str, ...] = ()
     worktrees: Worktrees | None = None
     egress: Sequence[Sequence[str]] = ()
@@ -120,8 +121,7 @@ class Hiring:
 
     def telling(self, told: str) -> "Hiring":
         """The same hiring, with this text added to the description of the environment that its agents get."""
-        environment = "\n\n".join(filter(None, (self.place.environment, told)))
-        return replace(self, place=replace(self.place, environment=environment))
+        return replace(self, place=replace(self.place, environment=self.place.environment.having(document=told)))
 
     def with_groups(self, agent: str, groups: Sequence[str]) -> "Hiring":
         """The same hiring, with these tool groups added to those that the agent's file names. Raises `CannotHire`."""
@@ -214,7 +214,7 @@ class Hiring:
                 notes=provided.steps(reads) if provided.missing else (),
                 missing=provided.missing,
                 origin=DefinitionOrigin(scope="order"),
-                environment=self._environment(share) if reads else "",
+                environment=self._environment(share) if reads else NO_ENVIRONMENT,
                 roots=self.place.roots,
                 permits=self._permits(definition, parent),
                 egress=_egress(definition, parent),
@@ -346,12 +346,12 @@ class Hiring:
         agent = replace(self, place=place)._child(definition, Wanted(definition.name, depth + 1), above)
         return Verifier(definition.name, agent.run, terms)
 
-    def _environment(self, share: Share, also: str = "") -> str:
+    def _environment(self, share: Share, also: str = "") -> Environment:
         if not self.place.environment:
-            return ""
+            return NO_ENVIRONMENT
         calls, tokens = f"{share.tool_calls:,} tool calls", f"{share.output_tokens:,} output tokens"
         limits = f"Your limits: {share.rounds:,} rounds, {calls}, {tokens}, {share.wall_seconds:,.0f} s."
-        return "\n".join(filter(None, (limits, self.place.environment, also)))
+        return self.place.environment.having(limits=limits, worktree=also)
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
         return Delegation(

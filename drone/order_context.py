@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.inbox import People
+from drone.agent.ports.environment import Environment
 from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.write_access import SharedWriting, WriteAccess
@@ -102,8 +103,13 @@ class OrderTools:
 
     def place(self, workspace: Workspace, look: Look, checkpoints: OrderCheckpoints) -> Place:
         """The place where the agents work, described to them by `look`."""
-        opening = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
-        environment = self.redactor.text(f"{opening}; paths are relative to it.\n{look.text}".rstrip())
+        workspace_name = json.dumps(workspace.root.name)
+        parts = {
+            "date": f"Today is {now():%A, %Y-%m-%d} (UTC).",
+            "workspace": f"You work in the workspace {workspace_name}; paths are relative to it.",
+            **look.parts,
+        }
+        environment = Environment({name: self.redactor.text(text) for name, text in parts.items() if text})
         return Place(environment, workspace.spellings, self._worktrees(workspace, checkpoints))
 
     def _worktrees(self, workspace: Workspace, checkpoints: OrderCheckpoints) -> Worktrees | None:

@@ -6,17 +6,20 @@ import logging
 from dataclasses import replace
 
 from drone.agent.background import ended_with
+from drone.agent.beginning import RunBeginning, SessionBeginning
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
-from drone.agent.parts import AgentParts, Setup
+from drone.agent.parts import AgentParts, Setup, StoredSetup, ToldAtStart
 from drone.agent.ports.journal import Journal, MemoryJournal
 from drone.agent.ports.messages import Message
 from drone.agent.ports.model import ModelError, context_tokens
 from drone.agent.ports.opening import fitted
+from drone.agent.ports.prefix import PrefixWatch
 from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
 from drone.agent.ports.transcript import messages_of, notes_on, opening_message
 from drone.agent.spending.budget import Budget
+from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.entry import Origin
@@ -69,13 +72,12 @@ class Run:
             moving(self._task.record_id, agent_control.block),
         ):
             agent_control.remove(self._task.tools_removed)
-            setup = None
             if self._state.started is None:
-                await self._begin()
+                beginning = await self._begin()
             else:
-                setup = await self._original_setup()
-            self._open_transcript(setup)
-            loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, setup)
+                beginning = self._beginning(await self._original_setup())
+            self._open_transcript(beginning.setup)
+            loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, beginning)
             try:
                 async with ended_with(self._turn, self._origin):
                     report = await self._run_rounds(loop, agent_control)
@@ -93,24 +95,48 @@ class Run:
                 await self._journal.write(self._origin, *_ending(report))
             return report
 
-    async def _begin(self) -> None:
+    def _session_beginning(self) -> SessionBeginning:
+        return SessionBeginning(self._agent, self._opening, self._origin.agent or "")
+
+    def _beginning(self, setup: Setup | None) -> RunBeginning:
+        """What this run sends, and compares with the requests before it: its own, or those that it continues."""
+        state, session = self._state, self._session_beginning()
+        runs, continued = [state], self._task.continues
+        while continued and (run := self._turn.tree.records.get(continued)) is not None:
+            runs.append(run)
+            continued = run.started.continues if run.started is not None else None
+        before = next((run.asking.prefix for run in runs if run.asking.prefix is not None), None)
+        prefix = session.prefix(state) if before is None else PrefixOfRun(state, PrefixWatch(before))
+        return RunBeginning(setup, prefix, session.cache_key(runs[-1].origin.record_id or ""))
+
+    async def _begin(self) -> RunBeginning:
         agent, task = self._agent, self._task
-        async with self._turn.beginning:
-            setup_digest = await self._journal.keep(agent.setup)
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         besides = len(agent.system) + sum(len(spec.description) for spec in agent.specs) + len(task.prompt)
         self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
+        beginning = self._session_beginning()
+        setup = await beginning.setup(self._journal.kept)
+        text = agent.setup if setup is None else agent.setup_with(setup.system, setup.specs)
+        async with self._turn.beginning:
+            digest = await self._journal.keep(text)
+        specs = agent.specs if setup is None else setup.specs
+        stored = StoredSetup(digest, beginning.key, tuple(spec.name for spec in specs))
+        # A continued conversation already contains the environment.
+        known = {} if task.continues else beginning.environment_told
+        environment = "" if task.continues else agent.hired.environment.beyond(known)
+        told = {**known, **agent.hired.environment.digests} if task.parent_id is None else {}
         # What its hirer was shown may stand in its prompt, and a conversation that it continues is shown again.
         hired_by_tainted = self._turn.tree.is_tainted(task.parent_id, task.continues)
         tainted = self._opening.tainted or bool(task.attachments) or hired_by_tainted
-        context, limits = self._opening.context(), self._turn.budget.limits
-        started = agent.started(task, limits, setup_digest, context, tainted=tainted)
+        at_start = ToldAtStart(environment, self._opening.context(told), tainted)
+        started = agent.started(task, self._turn.budget.limits, stored, at_start)
         self._turn.budget.spawn_began(task.record_id)
         notes = (*notes_on(task.attachments), *agent.hired.notes, *self._opening.steps)
         self._journal.note(self._origin, started, *again, *notes)
         if task.parent_id is not None:
             # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)
+        return self._beginning(setup)
 
     async def _original_setup(self) -> Setup | None:
         """The setup the run started with; None when the agent's current one is the same.
@@ -122,7 +148,7 @@ class Run:
         if kept is None or kept == self._agent.setup:
             return None
         try:
-            return Setup.read(kept, self._agent.specs)
+            return Setup.read(kept, self._agent.known_specs)
         except ValueError as problem:
             log.warning("the set-up of an agent cannot be read: %s", problem)
             return None

@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from drone.agent.background import BackgroundWork
+from drone.agent.beginning import RunBeginning
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
-from drone.agent.parts import AgentParts, Setup
+from drone.agent.parts import AgentParts
 from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError, PictureRefused
 from drone.agent.ports.report import Cause, LimitReached, Report
 from drone.agent.ports.transcript import ANNOUNCED
@@ -29,7 +30,7 @@ _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": Reco
 class Loop:
     """The rounds of one run. All it knows is in `state`; everything new it writes as entries, which change the state.
 
-    `setup`: the original setup of a resumed run, where the agent's current one differs; None: the agent's current one.
+    `beginning`: the original setup of a resumed run, or that of the turn before, where the agent's current one differs.
     """
 
     def __init__(
@@ -39,13 +40,14 @@ class Loop:
         turn: Turn,
         state: RecordState,
         agent_control: AgentControl,
-        setup: Setup | None,
+        beginning: RunBeginning,
     ) -> None:
         self._agent = agent
         self._task = task
         self._turn = turn
         self._state = state
         self._agent_control = agent_control
+        setup = beginning.setup
         self._system = setup.system if setup else agent.system
         gate, limits = agent.gate, turn.budget.limits
         finish = gate.finish if gate else None
@@ -56,6 +58,8 @@ class Loop:
         verifier = agent.hired.verifier
         self._verifying = Verifying(verifier, turn, self.allowance, finish) if verifier else None
         self._context = Context(agent.model, turn, state)
+        self._prefix = beginning.prefix
+        self._cache_key = beginning.cache_key
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
         self._background = BackgroundWork(agent, turn, state, self.allowance, agent_control)
@@ -206,11 +210,11 @@ class Loop:
         await self._context.fit()
         reserved = await self._ready_to_ask()
         state, model = self._state, self._agent.model
-        call = ModelCall(self._turn.journal, state, model.name, reserved)
+        call = ModelCall(self._turn.journal, state, model.name, reserved, self._prefix)
         try:
             self._add_notices()
             reply = await ask(model, self._request, call)
-            self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
+            self._note(*call.told, reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
             if state.course.answer_check.remark:
                 self._note(AgentStep(name=ANNOUNCED, message=state.course.answer_check.remark))
             return
@@ -240,10 +244,10 @@ class Loop:
             await self._wait_for_provider(refusal, call)
 
     def _lost_call(self, call: ModelCall, why: str) -> tuple[Fact, ...]:
-        """The entries for the cost of a call without a reply; none when it cost nothing."""
+        """The entries about a call without a reply: what its request changed, and what it cost, if anything."""
         if (spent := call.spent) is None:
-            return ()
-        return (failed(why, spent), *self.allowance.unpriced(spent, call.model))
+            return call.told
+        return (*call.told, failed(why, spent), *self.allowance.unpriced(spent, call.model))
 
     async def _wait_for_provider(self, refusal: AskLater, call: ModelCall) -> None:
         """Wait until the provider can be asked again. Raises `ModelError` where the order may not wait that long."""
@@ -294,22 +298,22 @@ class Loop:
             self._note(warning)
 
     def _request(self) -> Ask:
+        state = self._state
         asked = self._agent.model_settings if self._asked is None else self._asked
         return Ask(
             system=self._system,
-            messages=self._state.conversation.transcript.messages,
-            tools=self._tool_calls.specs(),
+            messages=state.conversation.transcript.messages,
+            tools=self._tool_calls.offered.shown(),
+            tool_choice="none" if state.spending.landing and not self._tool_calls.offered.usable() else "auto",
             max_output_tokens=self.allowance.output_cap(asked.max_output_tokens),
             temperature=asked.temperature,
             thinking=asked.thinking,
             service_tier=asked.service_tier,
-            cache_key=self._state.origin.record_id or "",
+            cache_key=self._cache_key,
             seconds=self.allowance.seconds_for_call(),
             call_seconds=self.allowance.share.model_call_seconds,
-            waited_seconds=self._state.asking.waited_seconds,
-            hint=AskHint(
-                self._state.conversation.task, self._state.spending.landing is not None, self._agent.hired.form
-            ),
+            waited_seconds=state.asking.waited_seconds,
+            hint=AskHint(state.conversation.task, state.spending.landing is not None, self._agent.hired.form),
         )
 
     async def _wait_while_paused(self) -> None:

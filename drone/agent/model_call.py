@@ -27,6 +27,7 @@ from drone.agent.ports.pictures import next_to_drop, picture_characters, with_pi
 from drone.agent.ports.report import describe_or_raise
 from drone.agent.ports.transcript import NOT_SENT, PICTURE_REFUSED
 from drone.agent.spending.budget import Reservation
+from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.record import MODEL_FAILED, RecordState
 from drone.agent.turns.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
@@ -137,7 +138,9 @@ log = logging.getLogger("drone.agent")
 class ModelCall:
     """The `Listener` of a run's next model call: journals retries and fallbacks, and adds up the cost."""
 
-    def __init__(self, journal: Journal, state: RecordState, model: str, reserved: Reservation) -> None:
+    def __init__(
+        self, journal: Journal, state: RecordState, model: str, reserved: Reservation, prefix: PrefixOfRun
+    ) -> None:
         self._journal = journal
         self._transcript = state.conversation.transcript
         self._origin = state.origin
@@ -145,6 +148,9 @@ class ModelCall:
         self.model = model
         self.attempt = state.asking.tries + 1
         self._reserved = reserved
+        self._prefix = prefix
+        self.told: tuple[AgentStep, ...] = ()
+        """The step that tells why the request does not begin with the one before it."""
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
         self._reported = set(state.asking.not_sent)
         self._bill = Bill()
@@ -215,6 +221,10 @@ class ModelCall:
         )
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
+    def compare(self, asked: Ask) -> None:
+        """Compare the request with the one before it."""
+        self.told = tuple(filter(None, (self._prefix.compare(asked),)))
+
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
         """The entry of a complete reply; assigns the ids of its tool calls."""
         replied = ModelReplied(
@@ -228,6 +238,7 @@ class ModelCall:
             seconds=seconds,
             request_id=reply.request_id,
             context_tokens=reply.context_tokens,
+            prefix=self._prefix.watch.last,
         )
         return lean_copy(replied)
 
@@ -255,6 +266,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     # Right before the effect: the commit may have taken longer than the lease lasts.
     await call.go_ahead()
     asked = await call.with_pictures(question(), model)
+    call.compare(asked)
     asked_at = time.monotonic()
     try:
         reply = await model.ask(asked, call)

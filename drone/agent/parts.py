@@ -1,13 +1,15 @@
 """The parts of an agent (definition, model, tools, gate), and its setup, stored so that a run can resume with it."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.verifier import Verifier
+from drone.agent.ports.environment import NO_ENVIRONMENT, Environment
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
@@ -20,7 +22,7 @@ from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin, definition_digest
 from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.git_facts import WorktreeEnded
-from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
+from mcc.contracts.journal import JOURNAL_VERSION, AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
@@ -142,6 +144,7 @@ class Setup:
         if not isinstance(kept, Mapping):
             raise ValueError("the set-up is no JSON object")
         live = {spec.name: spec for spec in there}
+        offered = {spec.name for spec in there if not spec.deferred}
         try:
             specs = tuple(_merged(tool, live.get(tool["name"])) for tool in kept["tools"])
             system = str(kept["system"])
@@ -150,7 +153,7 @@ class Setup:
             raise ValueError(f"the set-up lacks {error}") from error
         gate = kept.get("gate")
         roots = tuple(map(str, gate.get("roots", ()))) if isinstance(gate, Mapping) else ()
-        return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs}, roots)
+        return cls(system, specs, session, frozenset(offered) - {spec.name for spec in specs}, roots)
 
     def current_specs(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools of the next round: the original ones, and those the tool set has added during the run."""
@@ -167,9 +170,9 @@ def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
     if live is None:
         return ToolSpec(name, description, parameters, group=str(kept.get("group", "")))
     if (live.description, to_json(live.parameters)) == (description, to_json(parameters)):
-        return live
+        return replace(live, deferred=False) if live.deferred else live
     # Without the cached bytes, which are those of today's description.
-    return replace(live, description=description, parameters=parameters, encoded={})
+    return replace(live, description=description, parameters=parameters, deferred=False, encoded={})
 
 
 _FROM_LIBRARY = DefinitionOrigin(scope="library")
@@ -203,7 +206,7 @@ class Hired:
     records. `tools_requested`: the names its tools were selected by, None = all of its parent's. `missing`: requested
     tools it lacks. `owed`: what its gate was made of, as JSON. `session`: what its model is shown of its
     session. `origin`: where its definition comes from. `model_settings` None: the definition's.
-    `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
+    `verifier`: judges its result. `permits` None: the definition's. `environment`: told before its
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
     parent's. `egress`: as in `StartedCall`. `shows_fences`: whether its model may be shown untrusted text even without
     a tool that brings such, since its task may hold another agent's report. `form`: its task as data, for `AskHint`.
@@ -217,7 +220,7 @@ class Hired:
     model_settings: ModelSettings | None = None
     session: SessionOpening = NO_OPENING
     origin: DefinitionOrigin = _FROM_LIBRARY
-    environment: str = ""
+    environment: Environment = NO_ENVIRONMENT
     roots: tuple[str, ...] = ()
     verifier: Verifier | None = None
     permits: Permits | None = None
@@ -228,6 +231,22 @@ class Hired:
 
 
 _UNHIRED = Hired(shows_fences=False)
+
+
+class StoredSetup(NamedTuple):
+    """A stored set-up, as the start of a record names it: its digest, its key (`AgentParts.setup_key`), its tools."""
+
+    digest: str
+    key: str
+    tools: tuple[str, ...]
+
+
+class ToldAtStart(NamedTuple):
+    """What an agent is shown before its prompt: its surroundings and its session. `tainted`: as in `AgentStarted`."""
+
+    environment: str
+    context: TurnContext | None
+    tainted: bool
 
 
 class AgentParts:
@@ -275,22 +294,31 @@ class AgentParts:
     @property
     def setup(self) -> str:
         """What a resumed run must use again, as JSON. Not cached: kilobytes that each run needs only once."""
-        made = encoded_setup(self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed)
+        return self.setup_with(self.system, self.specs)
+
+    def setup_with(self, system: str, specs: Sequence[ToolSpec]) -> str:
+        """The same with this system prompt and these tools."""
+        made = encoded_setup(system, specs, self._choice, self.limits, self.definition, self.hired.owed)
         return shared(made)
+
+    def setup_key(self, surroundings: str) -> str:
+        """A digest of what system prompt and tools depend on: agent, definition, gate, `surroundings`, this version."""
+        hired = self.hired
+        # The path of a checkout differs from order to order.
+        owed = {**hired.owed, "roots": ()} if isinstance(hired.owed, Mapping) else hired.owed
+        parts = (self.definition.name, self.definition_digest, hired.origin, owed, surroundings, JOURNAL_VERSION)
+        return hashlib.sha256(to_json(parts)).hexdigest()
+
+    @property
+    def known_specs(self) -> tuple[ToolSpec, ...]:
+        """All its tools now, deferred ones and those of its gate included."""
+        return (*self.tools.specs(), *(self.gate.specs() if self.gate else ()))
 
     @property
     def definition_digest(self) -> str:
         return _digest_of(self.definition)
 
-    def started(
-        self,
-        task: Task,
-        turn_limits: Limits,
-        setup_digest: str,
-        context: TurnContext | None = None,
-        *,
-        tainted: bool = False,
-    ) -> AgentStarted:
+    def started(self, task: Task, turn_limits: Limits, setup: StoredSetup, told: ToldAtStart) -> AgentStarted:
         requested = self.definition.limits
         return AgentStarted(
             title=task.title or title_of(task.prompt),
@@ -298,12 +326,11 @@ class AgentParts:
             call_id=task.call_id,
             continues=task.continues,
             prompt=task.prompt,
-            # A continued conversation already contains the environment.
-            environment="" if task.continues else self.hired.environment,
+            environment=told.environment,
             attachments=task.attachments,
             model=self._choice,
             model_settings=self.model_settings,
-            tools=tuple(spec.name for spec in self.specs),
+            tools=setup.tools,
             finish_tools=tuple(spec.name for spec in self.gate.specs()) if self.gate else (),
             tools_requested=self.hired.tools_requested,
             limits=LimitChoice(
@@ -312,9 +339,10 @@ class AgentParts:
             ),
             definition_digest=self.definition_digest,
             definition_origin=self.hired.origin,
-            setup_digest=setup_digest,
-            context=context,
-            tainted=tainted,
+            setup_digest=setup.digest,
+            setup_key=setup.key,
+            context=told.context,
+            tainted=told.tainted,
         )
 
 

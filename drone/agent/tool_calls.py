@@ -10,13 +10,13 @@ from drone.agent.background import BackgroundWork
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, GateVerdict, RunGate
 from drone.agent.model_call import Context
+from drone.agent.offered import OfferedTools
 from drone.agent.parts import AgentParts, Setup
 from drone.agent.permission_gate import Approval, Decision, PermissionGate
 from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
 from drone.agent.ports.messages import Message, ToolSpec
 from drone.agent.ports.receipts import CallReceipt, reading, recalled
 from drone.agent.ports.report import describe_tool_error_or_raise, not_an_object
-from drone.agent.ports.transcript import VALIDATE
 from drone.agent.spending.allowance import Allowance
 from drone.agent.state.record import RecordState
 from drone.agent.state.record_parts import OpenReply
@@ -57,6 +57,7 @@ class ToolCalls:
         finish: RunGate | None,
     ) -> None:
         self._tools = agent.tools
+        self.offered = OfferedTools(agent, state, agent_control, finish)
         self._context = Context(agent.model, turn, state)
         self._turn = turn
         self._state = state
@@ -64,9 +65,6 @@ class ToolCalls:
         self._background = BackgroundWork(agent, turn, state, allowance, agent_control)
         self._agent_control = agent_control
         self._finish = finish
-        self._finish_specs = finish.specs() if finish else ()
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in (*agent.specs, *agent.tools.specs())}
-        self._setup: Setup | None = None
         self._earlier: tuple[CallReceipt, ...] = ()
         self._roots = agent.hired.roots
         self._shared_room = TOGETHER
@@ -91,49 +89,28 @@ class ToolCalls:
 
     def _is_resumable(self, name: str) -> bool:
         """Whether the tool, run again, continues what it had begun. Finish tools count: a check has no side effects."""
-        spec = self._specs.get(name)
+        spec = self.offered.names.get(name)
         return spec is None or spec.resumable or (self._finish is not None and self._finish.owns(name))
 
     def use_setup(self, setup: Setup) -> None:
-        """Use the tools that a resumed run started with."""
-        self._setup = setup
+        """Use the tools that a resumed run started with, or the turn before it had."""
         self._roots = setup.roots or self._roots
-        self._specs |= {spec.name: spec for spec in setup.specs}
-
-    def is_available(self, spec: ToolSpec) -> bool:
-        """Whether the tool has not been removed. Finish tools cannot be removed: without them a run could not end."""
-        owned = self._finish is not None and self._finish.owns(spec.name)
-        return owned or self._agent_control.allows(spec.name, spec.group)
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that may be called now. They can differ between rounds: tool sets change, people remove tools."""
-        offered = (*self._tools.specs(), *self._finish_specs)
-        if self._setup is not None:
-            offered = self._setup.current_specs(offered)
-        if self._state.spending.landing is not None:
-            offered = tuple(filter(self._submits, offered))
-        self._specs = {spec.name: spec for spec in offered}
-        # Found tools come last, in the order they were found, so that the provider's cached prefix stays valid.
-        searched = (self._specs[name] for name in self._state.conversation.found if name in self._specs)
-        offered = (*(spec for spec in offered if not spec.deferred), *(spec for spec in searched if spec.deferred))
-        return tuple(filter(self.is_available, offered)) if self._agent_control.has_removed_tools else offered
-
-    def _submits(self, spec: ToolSpec) -> bool:
-        """Whether the tool submits a result: all that an agent may do with its last reply."""
-        return self._finish is not None and self._finish.owns(spec.name) and spec.name != VALIDATE
+        self.offered.use_setup(setup)
 
     def _read(self, call: ToolCall, started: ToolStarted | None) -> ReadCall:
         """The call with the arguments that are judged, run and recorded: those that it was started with, if it was."""
         if started is not None:
             call = call.model_copy(update={"arguments": started.arguments})
-        return read_call(call, self._specs.get(call.name), self._roots)
+        return read_call(call, self.offered.names.get(call.name), self._roots)
 
     def _starting(self, open_reply: OpenReply) -> tuple[Fact, ...]:
         """The start entries to commit before any call runs; calls that must wait for a decision start later."""
         calls = open_reply.calls
         starts = {
             call.call_id: self._reads[call.call_id].start(
-                open_reply.reply.round, index, (spec := self._specs.get(call.name)) is not None and spec.idempotent
+                open_reply.reply.round,
+                index,
+                (spec := self.offered.names.get(call.name)) is not None and spec.idempotent,
             )
             for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
@@ -145,7 +122,7 @@ class ToolCalls:
         """Ids of the calls that may have to wait for a person or the workspace, and of ordered calls behind them."""
         waits = False
         for call in calls:
-            spec, arguments = self._specs.get(call.name), self._reads[call.call_id].call.arguments
+            spec, arguments = self.offered.names.get(call.name), self._reads[call.call_id].call.arguments
             if spec is None or call.name in self._state.finish_tools or not isinstance(arguments, Mapping):
                 continue
             held = self._gate.word(spec, arguments) != "allow" or must_hold(self._turn, spec, self._state.origin)
@@ -181,7 +158,7 @@ class ToolCalls:
         if len(calls) == 1:
             self._end(*await self._run_when_allowed(calls[0], width))
             return
-        specs = ((call, self._specs.get(call.name)) for call in calls)
+        specs = ((call, self.offered.names.get(call.name)) for call in calls)
         in_order = InOrder([call.call_id for call, spec in specs if spec is not None and spec.is_ordered])
         going, crowded = len(calls), len(calls) > self._turn.budget.limits.parallel_tool_calls
 
@@ -227,7 +204,7 @@ class ToolCalls:
         passed: Decision = self._refused(call)
         while not isinstance(passed, Output):
             # Each time: while the call waited for a person, its tool may have been removed.
-            passed = self._removed(self._specs[call.name]) or await self._decide(call)
+            passed = self._removed(self.offered.names[call.name]) or await self._decide(call)
             if isinstance(passed, Output):
                 break
             await self._hold_workspace(call)
@@ -245,11 +222,11 @@ class ToolCalls:
     async def _hold_workspace(self, call: ToolCall) -> None:
         """Wait until the order may write in its workspace, if this call may."""
         origin, control = self._state.origin, self._agent_control
-        if must_hold(self._turn, self._specs.get(call.name), origin):
+        if must_hold(self._turn, self.offered.names.get(call.name), origin):
             self._changed[call.call_id] = await hold_workspace(self._turn, call.call_id, origin, control)
 
     async def _decide(self, call: ToolCall) -> Decision:
-        spec = self._specs[call.name]
+        spec = self.offered.names[call.name]
         try:
             return await self._gate.decide(self._as_call(call), spec)
         except BaseException as error:
@@ -259,7 +236,7 @@ class ToolCalls:
     async def _still_approved(self, approval: Approval, call: ToolCall) -> bool:
         """Whether the approval still covers the call, checked right before it starts."""
         try:
-            return await self._gate.still_covers(approval, self._as_call(call), self._specs[call.name])
+            return await self._gate.still_covers(approval, self._as_call(call), self.offered.names[call.name])
         except BaseException as error:
             # For what it raises: errors of the run itself. After any other, the approval covers nothing any more.
             describe_tool_error_or_raise(error)
@@ -301,7 +278,7 @@ class ToolCalls:
                 f"The tool {call.name[:NAME]} broke: {describe_tool_error_or_raise(error)}", True, Outcome.ERROR
             )
             await self._close_abandoned()
-        spec = self._specs.get(call.name)
+        spec = self.offered.names.get(call.name)
         # As the output says itself, else as its tool's spec says.
         untrusted = spec is None or spec.untrusted if output.untrusted is None else output.untrusted
         outside = spec is not None and spec.reaches_outside(self._gate.egress)
@@ -318,9 +295,10 @@ class ToolCalls:
         # Checked right before the effect: the lease may have expired since the start was committed.
         await self._turn.journal.confirm_held()
         output = await self._tools.call(self._as_call(call))
-        readable = any(spec.name == READ_ARTIFACT and self.is_available(spec) for spec in self._specs.values())
+        artifacts = self.offered.names.get(READ_ARTIFACT)
+        readable = artifacts is not None and self.offered.is_available(artifacts)
         room = max(LEAST, self._shared_room - self._shown)
-        spec = self._specs.get(call.name)
+        spec = self.offered.names.get(call.name)
         if spec is not None and spec.max_result is not None:
             room = min(room, spec.max_result)
         self._shown += min(len(output.content), room)
@@ -341,22 +319,22 @@ class ToolCalls:
         """Why the call does not run, as a result for the model; None when it does, which reserves a tool call."""
         if self._state.spending.landing is not None:
             return refusal("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
-        spec = self._specs.get(call.name)
+        spec = self.offered.names.get(call.name)
         if spec is None:
-            return refusal(unknown(call.name, self.specs(), has_gate=self._finish is not None))
+            return refusal(unknown(call.name, self.offered.usable(), has_gate=self._finish is not None))
         if (taken := self._removed(spec)) is not None:
             return taken
         if not isinstance(call.arguments, Mapping):
             return refusal(not_an_object(call.name, call.arguments))
         if not self._allowance.take_tool_call(call.call_id):
             reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
-            return refusal(f"{reached}: {what_is_left(self._finish_specs)} with what you have.", Outcome.DENIED)
+            return refusal(f"{reached}: {what_is_left(self.offered.finish_specs)} with what you have.", Outcome.DENIED)
         return None
 
     def _removed(self, spec: ToolSpec) -> Output | None:
-        if self.is_available(spec):
+        if self.offered.is_available(spec):
             return None
-        taken = f"A person took the tool {spec.name} away from you. {available_tools(self.specs())}"
+        taken = f"A person took the tool {spec.name} away from you. {available_tools(self.offered.usable())}"
         return refusal(taken, Outcome.DENIED)
 
     async def accept_again(self, call: ToolCall) -> GateChecked | None:
@@ -391,7 +369,7 @@ class ToolCalls:
             receipts=(*map(tree.receipt, self._earlier), *state.receipts),
             children=tuple(tree.reports_of(state.children.ids)),
             usage=state.spending.spent,
-            reading=reading(self.specs()),
+            reading=reading(self.offered.usable()),
             threads=self._turn.threads,
             below=tuple(tree.receipts_of(state.children.ids)),
             roots=self._roots,

@@ -67,7 +67,7 @@ class CachedModel(ModelWrapper):
 def question_hash(model: str, ask: Ask) -> str:
     """SHA-256 (hex) of everything a reply may depend on. Time and the identity of the asking agent are left out."""
     tools = [(tool.name, tool.description, tool.parameters) for tool in ask.tools]
-    settings = (ask.max_output_tokens, ask.temperature, ask.thinking, ask.service_tier)
+    settings = (ask.tool_choice, ask.max_output_tokens, ask.temperature, ask.thinking, ask.service_tier)
     asked = hashlib.sha256(to_json((model, ask.system, tools, settings)))
     for message in ask.messages:
         asked.update(repr(message).encode("utf-8", "surrogatepass"))

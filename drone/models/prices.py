@@ -25,7 +25,8 @@ class KnownModel:
 
     `context_tokens` is the limit for question and reply together, `max_output_tokens` for a reply with its thinking.
     `thinking`: the levels it accepts, with "off" if thinking can be switched off. `thinks_by`: an effort, or a budget
-    of tokens. `thinking_off`: the value that switches thinking off in a model that thinks by default.
+    of tokens. `thinking_off`: the value that switches thinking off in a model that thinks by default. `cache_seconds`:
+    how long its provider keeps the beginning of a request.
     """
 
     context_tokens: int | None = None
@@ -37,6 +38,7 @@ class KnownModel:
     tools: bool | None = None
     images: bool | None = None
     files: bool | None = None
+    cache_seconds: int | None = None
     source: str = ""
 
 
@@ -52,6 +54,8 @@ def known_model(provider: str, model: str) -> KnownModel:
     made = [row for vendor, name in _makers(model.lower()) if (row := _row(vendor, name))]
     rows: list[Mapping[str, Any]] = [*made, *([own] if own else [])]
     fields = {name: value for row in rows for name, value in row.items() if name in _FIELDS}
+    if fields:  # What the maker's own service keeps says nothing of another one.
+        fields["cache_seconds"] = own.get("cache_seconds") if own else None
     return KnownModel(**fields | {"thinking": tuple(fields.get("thinking", ()))}) if fields else UNKNOWN
 
 

@@ -206,6 +206,7 @@ class Remote:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._endpoint = endpoint
+        self.cache_seconds = 3_600 if endpoint.cache_ttl == "1h" else endpoint.known.cache_seconds
         self._format = form
         self._wire = wire
         self._clock = clock

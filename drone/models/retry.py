@@ -19,6 +19,7 @@ from drone.agent.ports.model import (
     PictureRefused,
     Reply,
     WantedCall,
+    cache_seconds,
     context_tokens,
     picture_limits,
 )
@@ -196,6 +197,10 @@ class Fallback:
     def context_tokens(self) -> int | None:
         """The context size of the model that is asked next."""
         return context_tokens(self._next)
+
+    @property
+    def cache_seconds(self) -> float | None:
+        return cache_seconds(self._next)
 
     @property
     def picture_limits(self) -> PictureLimits:

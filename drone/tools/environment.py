@@ -7,10 +7,11 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
 
+from drone.agent.ports.environment import GUIDE
 from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
@@ -22,7 +23,6 @@ from drone.tools.frame.display_text import cut, display_path, strip_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, failure, tool
 from drone.tools.git.program import Git
 from drone.tools.git.submodules import as_entries, submodules_of
-from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
 
@@ -273,7 +273,6 @@ class EnvironmentGate:
         )
 
 
-GUIDE = "AGENTS.md"
 GUIDE_BYTES = 8_192
 _NAMED = 12
 _CHARACTERS = 400
@@ -281,10 +280,10 @@ _CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What agents see of the workspace first. `text`: for models, untrusted parts fenced; `succeeded`: it counts as a
-    detection, so git and shell may be used."""
+    """What agents see of the workspace first. `parts`: the untrusted parts of an `Environment`; `succeeded`: it counts
+    as a detection, so git and shell may be used."""
 
-    text: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
     succeeded: bool = False
 
 
@@ -313,20 +312,20 @@ async def first_look(survey: WorkspaceSurvey | None, workspace: Workspace, git: 
         return Look()
     facts, guide = survey.found, survey.guide
     changed = await _changed_files(workspace, git, threads) if facts["git"] and git.problem is None else ""
-    body = "\n".join(line for line in (*_fact_lines(facts), changed, guide) if line)
-    heading = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
-    return Look(f"{heading}\n{fenced(body, GUIDE)}", succeeded=True)
+    told = facts["git"]
+    head = f"git: branch {told['branch'] or '(detached)'}, commit {str(told['head'])[:12]}" if told else ""
+    git_lines = (strip_controls(head), changed)
+    parts = {"survey": _survey_lines(facts), "git": "\n".join(filter(None, git_lines)), "agents_md": guide}
+    return Look({name: text for name, text in parts.items() if text}, succeeded=True)
 
 
-def _fact_lines(found: Mapping[str, Any]) -> list[str]:
-    git = found["git"]
-    head = "" if not git else f"git: branch {git['branch'] or '(detached)'}, commit {str(git['head'])[:12]}"
+def _survey_lines(found: Mapping[str, Any]) -> str:
     languages = [f"{fact['language']} ({fact['files']:,})" for fact in found["languages"]]
     starts = [f"{start['name']} ({start['file']})" for start in found["entry_points"]]
-    lines = [f"{found['files']:,} files in {found['directories']:,} directories", head]
+    lines = [f"{found['files']:,} files in {found['directories']:,} directories"]
     for title, names in (("languages", languages), ("build files", found["build_files"]), ("entry points", starts)):
         lines.append(_few(title, names))
-    return [strip_controls(line) for line in lines]
+    return "\n".join(strip_controls(line) for line in lines if line)
 
 
 def _few(title: str, names: list[str]) -> str:

@@ -82,6 +82,7 @@ def _pairs(session: "Session") -> Iterable[tuple[str, object]]:
 
     limits = None if session.limits is None else session.limits.model_dump(exclude_unset=True)
     forked = session.forked_from
+    window = f" of {session.window:,}" if session.window else ""
     return (
         ("id", session.id),
         ("title", session.title),
@@ -92,6 +93,8 @@ def _pairs(session: "Session") -> Iterable[tuple[str, object]]:
         *((name, getattr(session, name)) for name in ("agent", "model", "mode", "workspace", "context")),
         ("limits", limits and ", ".join(f"{name} {value}" for name, value in limits.items())),
         ("used", figures.spent(session.usage) if session.turns else None),
+        ("shown", session.tokens and f"about {session.tokens:,}{window} tokens"),
+        ("cached", None if session.cached_share is None else f"{session.cached_share:.0%} of the last request"),
     )
 
 

@@ -69,6 +69,7 @@ class AgentStarted(Fact):
     the agent works on, if any. `model` None: the agent calls no model, like the generator of a document. `context` is
     what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it. `tainted`:
     what it was shown at its start has text from outside (`ToolFinished`), such as attachments or a cloned repository.
+    `setup_key`: a digest of what the set-up depends on; while it is the same, the next turn uses this set-up again.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -89,6 +90,7 @@ class AgentStarted(Fact):
     definition_digest: str
     definition_origin: DefinitionOrigin | None = None
     setup_digest: str
+    setup_key: str = ""
     context: TurnContext | None = None
     tainted: bool = False
 
@@ -97,7 +99,8 @@ class AgentStep(NotedFact):
     """Something that the runtime did or found. `usage` is what it cost apart from replies, e.g. a failed model call.
 
     `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own. `pictures`:
-    digests of pictures that it keeps from the model from now on.
+    digests of pictures that it keeps from the model from now on. `why`: of `prefix_changed`, what it is due to: agent,
+    model, tools, tool_search, rollback, retry or cold.
     """
 
     kind: ClassVar[str] = "agent.step"
@@ -106,6 +109,7 @@ class AgentStep(NotedFact):
     usage: Usage | None = None
     in_results: bool = False
     pictures: tuple[str, ...] = ()
+    why: str | None = None
 
     @property
     def in_words(self) -> Text:

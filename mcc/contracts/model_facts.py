@@ -7,8 +7,17 @@ from pydantic import Field, computed_field, model_validator
 
 from mcc.contracts.blocks import Block, ToolCall, ToolCallBlock, calls_in, text_in, thinking_in
 from mcc.contracts.fact import Fact, NotedFact
-from mcc.contracts.shape import Text
+from mcc.contracts.shape import Closed, Text
 from mcc.contracts.usage import Usage
+
+
+class Prefix(Closed):
+    """How much of a request, in bytes of system prompt, tools and messages, is the request before it, from its
+    beginning: `same_bytes` of `bytes`. `digest`: of the whole request, by which the next one is compared."""
+
+    same_bytes: int
+    bytes: int
+    digest: str = ""
 
 
 class ModelStarted(Fact):
@@ -30,7 +39,7 @@ class ModelReplied(Fact):
     """A whole reply, block by block. `text`, `thinking` and `tool_calls` are computed from its blocks, for readers.
 
     `request_id` is the provider's id of the request, empty when it sends none. `context_tokens` is the context window
-    of the model that answered, None when unknown.
+    of the model that answered, None when unknown. `prefix`: how much of the request repeats the one before it.
     """
 
     kind: ClassVar[str] = "model.replied"
@@ -44,6 +53,7 @@ class ModelReplied(Fact):
     seconds: float = 0.0
     request_id: str = ""
     context_tokens: int | None = None
+    prefix: Prefix | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from pydantic import Field
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.blocks import Block, ImageBlock, ToolCall
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import Prefix
 from mcc.contracts.order import ModelSettings
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
@@ -44,7 +45,7 @@ class ModelStep(Closed):
 
     `model` answered, on try `attempt` of this round; `started_at` is when that request was sent. `context_tokens` is
     the model's context window (None: unknown), of which `usage.input_tokens` are filled. `request_id` is the
-    provider's id of the request.
+    provider's id of the request. `prefix`: how much of the request repeats the one before it.
     """
 
     seq: int
@@ -63,6 +64,7 @@ class ModelStep(Closed):
     model: str = ""
     request_id: str = ""
     context_tokens: int | None = None
+    prefix: Prefix | None = None
 
 
 class ToolStep(Closed):

@@ -98,6 +98,7 @@ def _model_step(seq: int, fact: ModelReplied, started_at: datetime | None) -> Mo
         model=fact.model,
         request_id=fact.request_id,
         context_tokens=fact.context_tokens,
+        prefix=fact.prefix,
     )
 
 

@@ -3,13 +3,54 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from mcc.contracts.shape import Closed
+from mcc.contracts.model_facts import Prefix
+from mcc.contracts.shape import Closed, Moment
+from mcc.contracts.usage import Usage
 
 ContextMode: TypeAlias = Literal["full", "answers"]
 """What later turns are shown of an ended one: all that its agent was shown and said, or its prompt and answer alone."""
 
 MOST_AFTER_BASE = 64
 """Turns after its base that a context names at most; beyond that, the turns become a new base."""
+
+
+class LastRequest(Closed):
+    """A turn's last request, as the next turn compares its own with it: by whom, to which model, how long, when.
+
+    `environment`: the digest of each part of the environment that later turns are shown. `opening_tokens`: what the
+    turn was shown of those before it, estimated; `window`: the model's context, None: unknown; `input_tokens`: what the
+    provider counted, `cached_input_tokens` of them from its cache.
+    """
+
+    agent: str
+    model: str
+    at: Moment
+    prefix: Prefix | None = None
+    environment: Mapping[str, str] = {}
+    opening_tokens: int = 0
+    window: int | None = None
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+
+    @property
+    def cached_share(self) -> float | None:
+        """The share of its input that came from the provider's cache; None where nothing was counted."""
+        return Usage(input_tokens=self.input_tokens, cached_input_tokens=self.cached_input_tokens).cached_share
+
+
+class TurnBefore(Closed):
+    """The newest turn that a new one is shown, as far as the new one sends the same again: set-up, found tools, last
+    request. `rolled_back`: turns after it were taken back; `repeated`: of the turns that are shown, one repeats
+    another; `compacted`: what is shown of it and the turns before was shortened when it ended.
+    """
+
+    setup_digest: str
+    setup_key: str
+    found: tuple[str, ...] = ()
+    last: LastRequest | None = None
+    rolled_back: bool = False
+    repeated: bool = False
+    compacted: bool = False
 
 
 class TurnContext(Closed):

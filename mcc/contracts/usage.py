@@ -27,6 +27,11 @@ class Usage(Closed):
     tool_calls: Tokens = 0
     cost_usd: float | None = 0.0
 
+    @property
+    def cached_share(self) -> float | None:
+        """The share of its input that came from the provider's cache; None without input."""
+        return round(self.cached_input_tokens / self.input_tokens, 4) if self.input_tokens else None
+
     def plus(self, other: "Usage") -> "Usage":
         input_1, cached_1, cache_write_1, output_1, reasoning_1, model_calls_1, tool_calls_1, cost_1 = _values(self)
         input_2, cached_2, cache_write_2, output_2, reasoning_2, model_calls_2, tool_calls_2, cost_2 = _values(other)

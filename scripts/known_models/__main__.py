@@ -34,6 +34,13 @@ OTHERS = ("audio", "-image", "-live", "moderation", "realtime", "transcribe", "-
 """In names of models that no agent speaks with."""
 
 _VARIANT = Pattern("-(chat|codex)")
+_VERSION = Pattern(r"^gpt-(\d+)(?:[.-](\d)\b)?")
+
+CACHE_SECONDS = 300
+"""How long hosted providers keep the beginning of a request at least; Anthropic's default, and the least that others
+state."""
+LONG_CACHE_SECONDS = 1_800
+"""OpenAI's from gpt-5.6 on."""
 
 
 def main() -> None:
@@ -70,7 +77,15 @@ def _row(provider: str, model: types.ModelInfo, source: str, now: datetime) -> d
         isinstance(one.constraint, types.TimeOfDateConstraint) for one in model.prices
     )
     money = {} if by_hour else {"price": price}
-    return {"provider": provider, "names": names, **window, **money, "source": source}
+    cache = {"cache_seconds": cache_seconds(provider, names[0])}
+    return {"provider": provider, "names": names, **window, **money, **cache, "source": source}
+
+
+def cache_seconds(provider: str, name: str) -> int:
+    """How long the provider keeps the beginning of a request to this model."""
+    found = _VERSION.search(name) if provider == "openai" else None
+    is_new = found is not None and (int(found[1] or 0), int(found[2] or 0)) >= (5, 6)
+    return LONG_CACHE_SECONDS if is_new else CACHE_SECONDS
 
 
 def _apart(row: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -154,7 +154,7 @@ async def test_steering_at_checkpoints_pause_resume_inject_redirect_and_narrow()
     assert all(control.applied_seq is not None for control in steering.asked)
     last = model.asks[-1]
     steered, said = (message.text for message in last.messages[-2:] if isinstance(message, UserMessage))
-    assert last.tools == () and said == "Mind the dog."
+    assert [spec.name for spec in last.tools] == ["look"] and said == "Mind the dog."
     assert steered.endswith("Count the cats.") and "task" in steered
 
 

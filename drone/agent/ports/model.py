@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from drone.agent.ports.journal import DeltaKind, GrowingCall
 from drone.agent.ports.messages import Message, ToolSpec
@@ -91,12 +91,17 @@ class AskHint:
     form: NodeForm | None = None
 
 
+ToolChoice: TypeAlias = Literal["auto", "none"]
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request to a model. The next request repeats its messages and adds some, so adapters encode each one once.
 
     `service_tier`: the provider's own term, None = its default. `cache_key`: the same in all requests of one agent and
     used by no other, for providers that cache prompt prefixes by key.
+
+    `tool_choice`: "none" asks for a reply without calls, of a model that is shown its tools all the same.
 
     `seconds`: time limit of everything, attempts and waits between them included. `call_seconds`: that of one reply
     that is not streamed. `waited_seconds`: how long this request has already waited for its provider.
@@ -105,6 +110,7 @@ class Ask:
     system: str
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
     max_output_tokens: int | None = None
     temperature: float | None = None
     thinking: Thinking = "inherit"
@@ -200,8 +206,8 @@ class Listener(Protocol):
 
 
 class Model(Protocol):
-    """A model. It may also have the properties `context_tokens` and `picture_limits`, read by the functions of these
-    names."""
+    """A model. It may also have the properties `context_tokens`, `cache_seconds` and `picture_limits`, read by the
+    functions of these names."""
 
     @property
     def name(self) -> str:
@@ -217,6 +223,12 @@ def context_tokens(model: Model) -> int | None:
     return said if isinstance(said, int) else None
 
 
+def cache_seconds(model: Model) -> float | None:
+    """How long its provider keeps the beginning of a request to the model; None: not known, or as long as it likes."""
+    said = getattr(model, "cache_seconds", None)
+    return float(said) if isinstance(said, int | float) else None
+
+
 def picture_limits(model: Model) -> PictureLimits:
     """How many pictures the model is shown in one request, and of what size together."""
     said = getattr(model, "picture_limits", None)
@@ -224,7 +236,7 @@ def picture_limits(model: Model) -> PictureLimits:
 
 
 class ModelWrapper:
-    """Base class of wrappers around a model; name, context size and limits of pictures are the wrapped model's."""
+    """Base class of wrappers around a model; name, sizes and limits are the wrapped model's."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -236,6 +248,10 @@ class ModelWrapper:
     @property
     def context_tokens(self) -> int | None:
         return context_tokens(self._model)
+
+    @property
+    def cache_seconds(self) -> float | None:
+        return cache_seconds(self._model)
 
     @property
     def picture_limits(self) -> PictureLimits:

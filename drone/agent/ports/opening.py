@@ -1,6 +1,6 @@
 """The opening of a turn: what its agent is shown of its session's earlier turns, and how it is made to fit."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -10,7 +10,7 @@ from drone.agent.ports.shown import ShownMessage, canonical, digest_of
 from drone.agent.ports.transcript import length, note_of, request_in
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import AgentStep
-from mcc.contracts.turn_context import ContextMode, TurnContext
+from mcc.contracts.turn_context import ContextMode, TurnBefore, TurnContext
 from mcc.redaction import Redactor
 
 REPLY_TOKENS = 4_096
@@ -36,8 +36,10 @@ _LEFT_OUT = "(earlier turns are not listed)"
 @dataclass(frozen=True, slots=True)
 class SessionOpening:
     """`shown`: the messages of earlier turns, oldest first. `base`, `turns`: what they are stored as, as in
-    `TurnContext`. `put_away`: how many turns were reduced to a line for this turn. `tainted`: what the agent is shown
-    at its start, the workspace included, may have text from outside.
+    `TurnContext`. `put_away`: how many turns were reduced to a line for this turn. `before`: the newest turn that is
+    shown, if it is stored. `repeats`: this turn repeats another one, wholly or up to some entry. `surroundings`: what
+    the turn's set-up depends on besides its agent. `tainted`: what the agent is shown at its
+    start, the workspace included, may have text from outside.
     """
 
     shown: tuple[ShownMessage, ...] = ()
@@ -46,6 +48,10 @@ class SessionOpening:
     mode: ContextMode = "full"
     put_away: int = 0
     tainted: bool = False
+    before: TurnBefore | None = None
+    repeats: bool = False
+    surroundings: str = ""
+    session_id: str = ""
 
     def without(self, redactor: Redactor) -> "SessionOpening":
         """The same opening as models may be shown it, without secrets."""
@@ -91,9 +97,10 @@ class SessionOpening:
             AgentStep(name=PUT_AWAY, message=f"The session did not fit into the model's context: the oldest {shown}."),
         )
 
-    def context(self) -> TurnContext | None:
-        """What the journal says of it; None when nothing is shown."""
-        if not self.shown:
+    def context(self, environment: Mapping[str, str]) -> TurnContext | None:
+        """What the journal says of it, and of the parts of the environment that have been told by now; None when there
+        is nothing to say."""
+        if not self.shown and not environment:
             return None
         return TurnContext(
             mode=self.mode,
@@ -102,6 +109,7 @@ class SessionOpening:
             messages=len(self.shown),
             tokens=self.characters // CHARACTERS_PER_TOKEN,
             digest=digest_of(self.shown),
+            environment=environment,
         )
 
 

@@ -109,6 +109,11 @@ def _message(form: Mapping[str, Any]) -> Message:
     return ToolResults(tuple(results), tuple(form["notices"]))
 
 
+def canonical_form(message: Message) -> bytes:
+    """The message alone as it is stored, without its place."""
+    return to_json(_form(message, {}))
+
+
 def canonical(shown: Iterable[ShownMessage]) -> bytes:
     """The messages as stored: one JSON list."""
     return to_json([one.form for one in shown])

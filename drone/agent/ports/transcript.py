@@ -6,6 +6,7 @@ from typing import assert_never, cast
 
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, with_clipped
+from drone.agent.ports.environment import CHANGED
 from drone.agent.ports.messages import (
     AssistantMessage,
     Message,
@@ -91,8 +92,10 @@ _FENCE = "\n<untrusted "
 
 
 def first_message(environment: str, prompt: str) -> str:
-    """The first message of an agent: environment and prompt, or just the prompt when `environment` is empty."""
-    return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
+    """The first message of an agent: environment and prompt, or just the prompt when `environment` is empty. One that
+    tells what has changed has its own heading."""
+    begin = "" if environment.startswith(CHANGED) else _BEGIN
+    return f"{begin}{environment}{_REQUEST}{prompt}" if environment else prompt
 
 
 def opening_message(environment: str, prompt: str, attachments: Iterable[ShownAttachment]) -> UserMessage:
@@ -108,7 +111,7 @@ def opening_message(environment: str, prompt: str, attachments: Iterable[ShownAt
 
 def request_in(text: str) -> str:
     """The prompt within a message made by `first_message`; any other text is returned unchanged."""
-    if not text.startswith(_BEGIN):
+    if not text.startswith((_BEGIN, CHANGED)):
         return text
     if 0 < text.find(_REQUEST) < text.find(_FENCE):  # the fence is that of an attachment
         return text.partition(_REQUEST)[2]

@@ -22,7 +22,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus
-from mcc.contracts.turn_context import ContextMode
+from mcc.contracts.turn_context import ContextMode, LastRequest
 
 NOT_ENDED = "The turn ended before this call did."
 
@@ -52,6 +52,8 @@ class OwnMessages:
     """Digests of whole results that its model was shown in part, by call id."""
     found: dict[str, None] = field(default_factory=dict)
     """Deferred tools that it has searched for, in order."""
+    last: LastRequest | None = None
+    """The newest request that was answered."""
     _root: str | None = None
     _transcript: Transcript = field(default_factory=Transcript)
     _open: OpenReply | None = None
@@ -66,8 +68,27 @@ class OwnMessages:
             self._transcript.begin(fact)
             self._transcript.add(opening_message(fact.environment, fact.prompt, fact.attachments))
         elif self._root is not None and origin.record_id == self._root:
+            if isinstance(fact, ModelReplied):
+                self.last = self._request(entry, fact)
             self._apply(fact)
         self._seqs += [entry.seq] * (len(self._transcript.said) - len(self._seqs))
+
+    def _request(self, entry: Entry, replied: ModelReplied) -> LastRequest:
+        started = self.started
+        model = started.model.effective if started is not None and started.model is not None else replied.model
+        context = None if started is None else started.context
+        told = {} if context is None or context.mode == "answers" else context.environment
+        return LastRequest(
+            agent=entry.origin.agent or "",
+            model=model,
+            at=entry.at,
+            prefix=replied.prefix,
+            environment=told,
+            opening_tokens=0 if context is None else context.tokens,
+            window=replied.context_tokens,
+            input_tokens=replied.usage.input_tokens,
+            cached_input_tokens=replied.usage.cached_input_tokens,
+        )
 
     def _apply(self, fact: AnyFact) -> None:
         match fact:

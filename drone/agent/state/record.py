@@ -146,6 +146,7 @@ class RecordState:
         """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spending = SpendingState(usage=self.spending.usage, spent=Usage(), rounds_before=self.rounds)
         self.course, self.asking.asked = CourseState(answer_check=AnswerCheck(self.text), nudge=self.course.nudge), None
+        self.asking.prefix = None  # Of a request with the call ids of the other order.
         self.gate, self.judged = GateState(accepted=self.gate.accepted), JudgedRun(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
@@ -249,7 +250,7 @@ class RecordState:
 
     def _replied(self, reply: ModelReplied) -> None:
         self.asking.asked, self.asking.waits_for_provider, self.asking.waited_seconds = None, False, 0.0
-        self.rounds, self.asking.tries = reply.round, 0
+        self.rounds, self.asking.tries, self.asking.prefix = reply.round, 0, reply.prefix
         self.spending.landed, self.denied = self.spending.landing is not None, False
         self._use(reply.usage)
         self.conversation.transcript.add(AssistantMessage(reply.blocks, reply.model))

@@ -11,7 +11,7 @@ from drone.agent.state.progress import AnswerCheck, RunProgress
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import AgentStep, BudgetWarned, ToolFinished, ToolStarted
-from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.model_facts import ModelReplied, ModelStarted, Prefix
 from mcc.contracts.usage import Usage
 
 NOTHING = Usage()
@@ -86,6 +86,8 @@ class AskingState:
     """The model's context in tokens, as far as known."""
     estimate: Estimate = field(default_factory=Estimate)
     """Of the input tokens of a request."""
+    prefix: Prefix | None = None
+    """Of its last request that was answered."""
     characters_asked: int = 0
     """Length of the transcript when the model was asked last."""
 

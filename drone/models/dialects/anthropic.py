@@ -140,7 +140,8 @@ _CACHED = {
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
 _CACHED_TURNS = 2
-"""Together with system prompt or tools these are three marks; the API allows four."""
+"""The ends of this request and of the one before it. Together with system prompt or tools these are three marks; the
+API allows four. A longer time, which costs more, is only worth it for what all turns share."""
 
 _TIERS = ("auto", "standard_only")
 _OWN_THINKING = "its earlier thinking as agent "
@@ -168,12 +169,14 @@ class Messages:
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
         giver = "" if _OWN_THINKING + ask.cache_key in without else self._endpoint.name
-        yield from _turns(ask.messages, giver, self._cached)
+        yield from _turns(ask.messages, giver, _CACHED["5m"])
         yield b"]"
         if ask.system:
             yield b',"system":[{"type":"text","text":' + write(ask.system) + self._cached + b"]"
         if tools := [_tool(tool) for tool in ask.tools]:
             yield b',"tools":[' + b",".join(tools if ask.system else _with_mark(tools, self._cached)) + b"]"
+            if ask.tool_choice == "none":
+                yield b',"tool_choice":{"type":"none"}'
         elif stubs := _named_before(ask.messages):
             yield b',"tools":' + write(stubs) + b',"tool_choice":{"type":"none"}'
         most = self._most(ask, without)

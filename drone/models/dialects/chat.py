@@ -365,6 +365,8 @@ class ChatCompletions:
             options["temperature"] = ask.temperature
         wanted = {"service_tier": ask.service_tier, "prompt_cache_key": ask.cache_key}
         options |= {name: value for name, value in wanted.items() if value and name in self._differences.takes}
+        if ask.tools and ask.tool_choice == "none":
+            options["tool_choice"] = "none"
         options.update(self._thinking(ask, without))
         return {name: value for name, value in options.items() if name not in without}
 

@@ -77,6 +77,8 @@ class Gemini:
             yield b'"systemInstruction":{"parts":[{"text":' + write(ask.system) + b"}]},"
         if ask.tools:
             yield b'"tools":[{"functionDeclarations":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]}],"
+            if ask.tool_choice == "none":
+                yield b'"toolConfig":{"functionCallingConfig":{"mode":"NONE"}},'
         elif stubs := _named_before(ask.messages):
             yield b'"tools":[{"functionDeclarations":' + write(stubs) + b"}],"
             yield b'"toolConfig":{"functionCallingConfig":{"mode":"NONE"}},'

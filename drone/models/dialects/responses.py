@@ -130,7 +130,7 @@ class Responses:
         """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
         options: dict[str, object] = {}
         if ask.tools:
-            options |= {"tool_choice": "auto", "parallel_tool_calls": True}
+            options |= {"tool_choice": ask.tool_choice, "parallel_tool_calls": True}
         if reasoning := self._reasoning(ask, without):
             options[_REASONING] = reasoning
         most = within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)

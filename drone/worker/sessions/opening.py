@@ -54,7 +54,13 @@ class Openings:
             return SessionOpening(mode=self._mode)
         if (root := tree.begun(tree.root)) is not None:
             context = None if root.started is None else root.started.context
-            return SessionOpening(mode=self._mode) if context is None else await self._again(order, context, redactor)
+            if context is None:
+                return SessionOpening(mode=self._mode)
+            opening = await self._again(order, context, redactor)
+            if root.rounds == 0:  # Its first request is compared with the last one of the turn before.
+                past = await self._store.patiently(lambda store: store.transcripts.past(order))
+                return replace(opening, before=past.before, repeats=order.origin is not None)
+            return opening
         past = await self._store.patiently(lambda store: store.transcripts.past(order))
         try:
             base = [] if past.base is None else await self._base(past.base)
@@ -63,11 +69,15 @@ class Openings:
             past = await self._store.patiently(lambda store: store.transcripts.past(order, based=False))
             base = []
         mode = past.mode or self._mode
-        shown = [one for one in base if one.order_id not in past.left_out] + await self._shown(
+        shown = [message for message in base if message.order_id not in past.left_out] + await self._shown(
             past.turns, mode, redactor
         )
+        if any(turn.messages is None for turn in past.turns):  # They are stored by now.
+            again = await self._store.patiently(lambda store: store.transcripts.past(order))
+            past = replace(past, before=again.before)
         turns = tuple(turn.order_id for turn in past.turns)
-        return SessionOpening(tuple(shown), past.base, turns, mode, tainted=past.tainted)
+        opening = SessionOpening(tuple(shown), past.base, turns, mode, tainted=past.tainted)
+        return replace(opening, before=past.before, repeats=order.origin is not None)
 
     async def _again(self, order: WorkOrder, context: TurnContext, redactor: Redactor) -> SessionOpening:
         """What a turn was shown: from what is stored, else its turns computed from their journals, else all of it."""
@@ -91,7 +101,7 @@ class Openings:
         try:
             base = [] if context.base is None else await self._base(context.base)
             left_out = {turn.retries for turn in turns}
-            shown = [one for one in base if one.order_id not in left_out]
+            shown = [message for message in base if message.order_id not in left_out]
             shown += await self._shown(turns, context.mode, redactor)
         except (OpeningLost, ValueError) as problem:
             log.warning("what a turn was shown cannot be read", problem=str(problem))
@@ -228,7 +238,9 @@ def stored_turn(session_id: str, shown: Sequence[ShownMessage], own: OwnMessages
         messages=canonical(shown),
         tokens=sum(length(one.message) for one in shown) // CHARACTERS_PER_TOKEN,
         setup_digest="" if own.started is None else own.started.setup_digest,
+        setup_key="" if own.started is None else own.started.setup_key,
         found=tuple(own.found),
+        last=own.last,
     )
 
 

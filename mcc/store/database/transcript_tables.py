@@ -8,7 +8,8 @@ from mcc.store.database.columns import Row
 
 class TranscriptRow(Row, table=True):
     """What one ended turn adds to its session. `data`: its messages as JSON, compressed (zlib). It is computed from the
-    turn's journal, so a row that is missing is made again from there."""
+    turn's journal, so a row that is missing is made again from there. `found_json`: the deferred tools that its agent
+    found, `last_json`: its last request."""
 
     __tablename__ = "session_transcripts"
     __table_args__ = (sa.Index("transcripts_of_session", "session_id", "session_seq"),)
@@ -21,6 +22,7 @@ class TranscriptRow(Row, table=True):
     setup_digest: str
     setup_key: str
     found_json: str
+    last_json: str | None = None
 
 
 class BaseRow(Row, table=True):

@@ -10,10 +10,11 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.sessions import ForkedFrom, Session, SessionDefaults, TurnUsage
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import UNFINISHED
+from mcc.contracts.turn_context import LastRequest
 from mcc.contracts.usage import Usage
 from mcc.store.database.clock import moment
 from mcc.store.database.errors import NotAConversation, UnknownSession
-from mcc.store.database.tables import DOCUMENTS, ORDERS, SESSION_READS, SESSIONS, STATE, among
+from mcc.store.database.tables import DOCUMENTS, ORDERS, SESSION_READS, SESSIONS, STATE, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import USAGE, text_of
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.views import has_status, unknown_order
@@ -42,6 +43,21 @@ _BY_TURN = (
 _READ = sa.select(SESSION_READS.c.session_id, SESSION_READS.c.turn).where(
     among(SESSION_READS.c.session_id, "ids"), SESSION_READS.c.principal == sa.bindparam("by")
 )
+_NEWEST = (
+    sa.select(TRANSCRIPTS.c.session_id, sa.func.max(TRANSCRIPTS.c.session_seq).label("newest"))
+    .join(ORDERS, ORDERS.c.id == TRANSCRIPTS.c.order_id)
+    .where(among(TRANSCRIPTS.c.session_id, "ids"), ORDERS.c.left_out.is_(False))
+    .group_by(TRANSCRIPTS.c.session_id)
+    .subquery()
+)
+_LAST = sa.select(TRANSCRIPTS.c.session_id, TRANSCRIPTS.c.tokens, TRANSCRIPTS.c.last_json).join(
+    _NEWEST,
+    sa.and_(
+        _NEWEST.c.session_id == TRANSCRIPTS.c.session_id,
+        _NEWEST.c.newest == TRANSCRIPTS.c.session_seq,
+    ),
+)
+"""Of each session, the newest turn that later ones are shown."""
 _DOCUMENT = sa.select(DOCUMENTS.c.id).where(DOCUMENTS.c.id == sa.bindparam("wanted"), DOCUMENTS.c.deleted_at.is_(None))
 _RUNS = (
     sa.select(STATE.c.order_id)
@@ -101,13 +117,18 @@ def shown_sessions(connection: Connection, rows: Sequence[sa.RowMapping], princi
     ids = [row["id"] for row in rows]
     used = {row["session_id"]: _usage(row) for row in connection.execute(_USED, {"ids": ids}).mappings()}
     read = {row.session_id: row.turn for row in connection.execute(_READ, {"ids": ids, "by": principal})}
-    return [_session(row, used.get(row["id"], Usage()), read.get(row["id"], 0)) for row in rows]
+    shown = {row.session_id: row for row in connection.execute(_LAST, {"ids": ids}) if row.last_json}
+    return [_session(row, used.get(row["id"], Usage()), read.get(row["id"], 0), shown.get(row["id"])) for row in rows]
 
 
 def usage_by_turn(connection: Connection, session_id: str) -> Sequence[TurnUsage]:
     """What each turn used, in their sequence."""
     rows = connection.execute(_BY_TURN, {"of": session_id}).mappings()
-    return [TurnUsage(turn=row["session_seq"], order_id=row["id"], usage=_usage(row)) for row in rows]
+    used = [(row, _usage(row)) for row in rows]
+    return [
+        TurnUsage(turn=row["session_seq"], order_id=row["id"], usage=usage, cached_share=usage.cached_share)
+        for row, usage in used
+    ]
 
 
 def is_at_work(connection: Connection, session_id: str) -> bool:
@@ -130,7 +151,8 @@ def _usage(row: sa.RowMapping) -> Usage:
     return Usage.model_validate({name: row[name] if name == "cost_usd" else int(row[name]) for name in USAGE})
 
 
-def _session(row: sa.RowMapping, usage: Usage, read: int) -> Session:
+def _session(row: sa.RowMapping, usage: Usage, read: int, shown: Any) -> Session:
+    last = None if shown is None else LastRequest.model_validate(parsed(shown.last_json))
     forked = None
     if row["forked_session_id"] is not None:
         forked = ForkedFrom(
@@ -145,6 +167,9 @@ def _session(row: sa.RowMapping, usage: Usage, read: int) -> Session:
         archived=row["archived_at"] is not None,
         context=row["context"],
         usage=usage,
+        tokens=None if last is None else last.opening_tokens + shown.tokens,
+        window=None if last is None else last.window,
+        cached_share=None if last is None else last.cached_share,
         unread=max(row["turns"] - read, 0),
         forked_from=forked,
         **dict(defaults_of(row)),

@@ -5,11 +5,14 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcc.contracts.shape import to_json
+from mcc.contracts.turn_context import LastRequest
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
     """What an ended turn adds to its session. `messages`: its own messages as JSON. `found`: deferred tools that its
-    agent or one before it searched for."""
+    agent searched for; `last`: its last request."""
 
     order_id: str
     session_id: str
@@ -19,6 +22,7 @@ class StoredTurn:
     setup_digest: str = ""
     setup_key: str = ""
     found: tuple[str, ...] = ()
+    last: LastRequest | None = None
 
     def row(self) -> dict[str, Any]:
         return {
@@ -30,6 +34,7 @@ class StoredTurn:
             "setup_digest": self.setup_digest,
             "setup_key": self.setup_key,
             "found_json": json.dumps(self.found),
+            "last_json": None if self.last is None else to_json(self.last).decode(),
         }
 
 

@@ -13,8 +13,8 @@ from mcc.store.rows.texts import named_in, text_digest
 
 _ADD = sa.text(
     "INSERT INTO session_transcripts (order_id, session_id, session_seq, data, tokens, setup_digest, setup_key,"
-    " found_json) VALUES (:order_id, :session_id, :session_seq, :data, :tokens, :setup_digest, :setup_key, :found_json)"
-    " ON CONFLICT (order_id) DO NOTHING"
+    " found_json, last_json) VALUES (:order_id, :session_id, :session_seq, :data, :tokens, :setup_digest, :setup_key,"
+    " :found_json, :last_json) ON CONFLICT (order_id) DO NOTHING"
 )
 _ADD_BASE = sa.text(
     "INSERT INTO session_bases (session_id, through_seq, digest, order_id, reason)"

@@ -354,8 +354,7 @@ def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleare
 
 
 def _release_texts(connection: Connection, order_id: str, kept: int, at: int) -> None:
-    """Reduce the texts that the order uses to those that its record, the rest of its journal and later turns need, and
-    mark its journal as emptied."""
+    """Reduce the order's texts to those that record, rest of the journal and later turns need, and mark it emptied."""
     left = connection.execute(_LEFT, {"of": order_id}).all() or rows_in_pack(connection, order_id)
     needed = digests(row.large_json for row in left)
     needed |= digests(connection.execute(_OF_RECORD, {"of": order_id}).scalars())

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import OrderOrigin, WorkOrder
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.contracts.turn_context import ContextMode
+from mcc.contracts.turn_context import ContextMode, LastRequest, TurnBefore
 from mcc.store.database.engine import Database
 from mcc.store.database.tables import BASES, JOURNAL, ORDERS, SESSIONS, STATE, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import kept_blobs
@@ -41,13 +41,15 @@ class SessionPast:
     """What a turn is shown: a base (the digest of its text; None: from the beginning), then these turns, in order.
 
     `left_out`: orders of which nothing is shown, though the base contains them, as a later turn repeats them. `mode`:
-    what the session says of it, if anything. `tainted`: it may hold text from outside.
+    what the session says of it, if anything. `before`: the newest of them that is stored. `tainted`: it may hold
+    text from outside.
     """
 
     base: str | None
     turns: Sequence[EndedTurn]
     mode: ContextMode | None = None
     tainted: bool = False
+    before: TurnBefore | None = None
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -84,7 +86,7 @@ _SESSION = sa.select(SESSIONS.c.context, SESSIONS.c.forked_session_id, SESSIONS.
     SESSIONS.c.id == sa.bindparam("of")
 )
 _BASE = (
-    sa.select(BASES.c.digest, BASES.c.through_seq)
+    sa.select(BASES.c.digest, BASES.c.through_seq, BASES.c.reason)
     .where(
         BASES.c.session_id == sa.bindparam("of"),
         BASES.c.through_seq < sa.bindparam("before"),
@@ -93,6 +95,35 @@ _BASE = (
     .order_by(BASES.c.through_seq.desc(), BASES.c.digest)
     .limit(1)
 )
+_LATER = ORDERS.alias("later")
+_BEFORE = (
+    sa.select(
+        TRANSCRIPTS.c.session_seq,
+        TRANSCRIPTS.c.setup_digest,
+        TRANSCRIPTS.c.setup_key,
+        TRANSCRIPTS.c.found_json,
+        TRANSCRIPTS.c.last_json,
+        sa.select(_LATER.c.id)
+        .where(
+            _LATER.c.session_id == sa.bindparam("of"),
+            _LATER.c.session_seq > TRANSCRIPTS.c.session_seq,
+            _LATER.c.session_seq < sa.bindparam("before"),
+            _LATER.c.left_out.is_(True),
+        )
+        .exists()
+        .label("rolled_back"),
+    )
+    .join(ORDERS, ORDERS.c.id == TRANSCRIPTS.c.order_id)
+    .where(
+        TRANSCRIPTS.c.session_id == sa.bindparam("of"),
+        TRANSCRIPTS.c.session_seq < sa.bindparam("before"),
+        ORDERS.c.left_out.is_(False),
+    )
+    .order_by(TRANSCRIPTS.c.session_seq.desc())
+    .limit(1)
+)
+_SHORTENING = frozenset({"handles", "summary"})
+"""Reasons of bases after which a set-up is made anew."""
 _TURN = sa.select(ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_json, TRANSCRIPTS.c.data)
 _WITH_ROWS = ORDERS.outerjoin(TRANSCRIPTS, TRANSCRIPTS.c.order_id == ORDERS.c.id)
 _TURNS = (
@@ -184,6 +215,7 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
     turns: list[EndedTurn] = []
     base: str | None = None
     tainted = False
+    before: TurnBefore | None = None
     place: _Place | None = _Place(order.session_id, order.session_seq, order.origin)
     while place is not None and base is None:
         while place is not None and place.origin is not None and place.origin.kind == "retry":
@@ -194,6 +226,7 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
         place_of_base = {"of": place.session_id, "before": place.session_seq}
         newest = connection.execute(_BASE, place_of_base).first() if based else None
         after = 0 if newest is None else newest.through_seq
+        before = before or _before(connection, place, newest)
         span = {"of": place.session_id, "after": after, "before": place.session_seq}
         turns[:0] = map(_ended, connection.execute(_TURNS, span))
         if newest is not None:
@@ -201,8 +234,24 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
         else:
             place = _source(connection, place.session_id)
     left_out = SessionPast(base, turns).left_out
+    if before is not None and left_out:
+        before = before.model_copy(update={"repeated": True})
     shown = [turn for turn in turns if turn.order_id not in left_out]
-    return SessionPast(base, shown, session.context, tainted)
+    return SessionPast(base, shown, session.context, tainted, before)
+
+
+def _before(connection: Connection, place: _Place, base: Any) -> TurnBefore | None:
+    row = connection.execute(_BEFORE, {"of": place.session_id, "before": place.session_seq}).first()
+    if row is None:
+        return None
+    return TurnBefore(
+        setup_digest=row.setup_digest,
+        setup_key=row.setup_key,
+        found=tuple(parsed(row.found_json)),
+        last=LastRequest.model_validate(parsed(row.last_json)) if row.last_json else None,
+        rolled_back=bool(row.rolled_back),
+        compacted=base is not None and base.through_seq >= row.session_seq and base.reason in _SHORTENING,
+    )
 
 
 def _source(connection: Connection, session_id: str) -> _Place | None:

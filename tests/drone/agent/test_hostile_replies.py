@@ -136,7 +136,7 @@ async def test_a_model_that_goes_on_calling_when_no_call_is_left_is_halted() -> 
     lone = Lone([hundred()] * 10, Busy(), Limits(tool_calls=30))
     report = await lone.run()
     assert (report.status, report.limit) == (RecordStatus.LIMIT_REACHED, "tool_calls")
-    assert len(lone.facts(ModelReplied)) == 2 and not lone.scripted.asks[-1].tools
+    assert len(lone.facts(ModelReplied)) == 2 and lone.scripted.asks[-1].tool_choice == "none"
 
 
 @pytest.mark.parametrize("provider_id", ["same", "", "x" * 10_000, "\x00\ud800"], ids=["same", "none", "long", "odd"])

@@ -68,7 +68,8 @@ async def test_the_last_reply_is_the_answer(limits: Limits, name: str, rounds: i
     report = await one.run()
     assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, name, "What I have.")
     last = one.scripted.asks[-1]
-    assert last.tools == () and all(ask.tools for ask in one.scripted.asks[:-1])
+    assert [ask.tool_choice for ask in one.scripted.asks[-2:]] == ["auto", "none"]
+    assert all(ask.tools == last.tools for ask in one.scripted.asks), "what is cached stays as it is"
     assert len(one.scripted.asks) == rounds + 1
     (landing,) = [fact for fact in one.facts(BudgetWarned) if fact.landing]
     assert landing.limit == name and one.heard()[-1] == landing.message and "your last reply" in landing.message
@@ -84,7 +85,7 @@ async def test_the_question_that_uses_a_small_limit_up_is_the_last_one(limits: L
     one = Lone([*lines, Line("What I have.", usage=usage)], TOOLS, limits)
     report = await one.run()
     assert (report.status, report.text) == (RecordStatus.LIMIT_REACHED, "What I have.")
-    assert [bool(ask.tools) for ask in one.scripted.asks] == [True, True, False]
+    assert [ask.tool_choice for ask in one.scripted.asks] == ["auto", "auto", "none"]
 
 
 KINDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "total_tokens", "cost_usd")
@@ -111,7 +112,7 @@ async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: boo
     report = await one.run()
     assert (report.cause, report.limit) == (Cause.LIMIT, kind)
     assert allowed / 2 < getattr(report.usage, kind) < allowed + getattr(spent, kind)
-    assert [bool(ask.tools) for ask in one.scripted.asks[-2:]] == [True, False]
+    assert [ask.tool_choice for ask in one.scripted.asks[-2:]] == ["auto", "none"]
 
 
 class Slow:
@@ -125,7 +126,7 @@ class Slow:
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         self.given.append(ask.seconds)
-        if not ask.tools:
+        if ask.tool_choice == "none":
             return Reply((TextBlock(text="What I have."),))
         if len(self.given) < 3:
             self.now += 100.0
@@ -160,7 +161,8 @@ async def test_a_gate_still_takes_a_result_and_keeps_one_that_it_refuses() -> No
     one = Lone([work(1), good], TOOLS, Limits(rounds=1), gate=ReportGate())
     handed_in = await one.run()
     assert handed_in.completed and outcome_of(handed_in).accepted is True
-    assert [spec.name for spec in one.scripted.asks[-1].tools] == ["submit_result"]
+    first, last = one.scripted.asks
+    assert last.tools == first.tools and last.tool_choice == "auto", "it may still hand in its result"
     bad = Line(calls=(call("submit_result", status="completed", summary="Half.", findings="none"),))
     one = Lone([work(1), bad, good], TOOLS, Limits(rounds=1), gate=ReportGate(REPORT_NAME))
     report = await one.run()
@@ -197,7 +199,7 @@ def test_reasoning_is_not_counted_in_what_a_child_may_write() -> None:
 async def test_another_drone_lands_the_same() -> None:
     lines: list[Said] = [work(1), work(2), work(3), "What I have."]
     whole, first, asked = await _run(lines, MemoryJournal(ORDER))
-    assert whole.text == "What I have." and asked[-1][1] == 0
+    assert whole.text == "What I have." and asked[-1][1] == "none"
     for cut in range(1, len(first.entries)):
         left = first.entries[:cut]
         replies = sum(entry.kind == "model.replied" for entry in left)
@@ -210,7 +212,7 @@ async def test_another_drone_lands_the_same() -> None:
 
 async def _run(
     lines: Sequence[Said], journal: MemoryJournal, tree: Tree | None = None
-) -> tuple[Report, MemoryJournal, list[tuple[list[str], int]]]:
+) -> tuple[Report, MemoryJournal, list[tuple[list[str], str]]]:
     model = ScriptedModel(lines)
     definition = AgentDefinition(name="master", prompt="You work.")
     agent = AgentRuntime(definition, model=model, tools=TOOLS, limits=Limits(rounds=3))
@@ -218,5 +220,5 @@ async def _run(
     return (
         report,
         journal,
-        [([getattr(said, "text", "") for said in ask.messages], len(ask.tools)) for ask in model.asks],
+        [([getattr(said, "text", "") for said in ask.messages], ask.tool_choice) for ask in model.asks],
     )

@@ -188,7 +188,7 @@ async def test_nothing_to_say_and_nothing_to_take_away_is_refused() -> None:
     await end_of(tree)
 
 
-async def test_a_removed_group_is_gone_from_the_catalogue_and_refused_at_the_call_of_that_agent_and_all_below() -> None:
+async def test_a_removed_group_stays_in_the_catalogue_and_is_refused_at_the_call_of_that_agent_and_all_below() -> None:
     ran: list[str] = []
 
     @tool(group="workspace_write")
@@ -217,11 +217,10 @@ async def test_a_removed_group_is_gone_from_the_catalogue_and_refused_at_the_cal
     assert ran == ["write"]
     refused = [one.data for one in tree.journal.entries if isinstance(one.data, ToolFinished) and one.data.is_error]
     assert [one.outcome for one in refused] == ["denied", "denied"] and "took the tool write away" in refused[0].content
-    assert "write" not in tree.offered_to("north") + tree.offered_to("quay")
-    assert "write" in tree.offered_to("south") and "write" in tree.offered_to(MASTER)
+    assert all("write" in tree.offered_to(name) for name in (MASTER, "north", "quay", "south")), "it stays described"
 
 
-async def test_tools_that_a_message_takes_away_are_gone_at_once_and_its_entry_comes_when_it_is_read() -> None:
+async def test_tools_that_a_message_takes_away_stay_described_and_its_entry_comes_when_it_is_read() -> None:
     @tool()
     async def write() -> str:
         """Write."""
@@ -238,7 +237,7 @@ async def test_tools_that_a_message_takes_away_are_gone_at_once_and_its_entry_co
     assert asked.open
     tree.release("north")
     await end_of(tree)
-    assert tree.offered_to("north") == ["subagent", "subagents_run", "subagent_send"]
+    assert "write" in tree.offered_to("north"), "it stays described, and is refused"
     (step,) = [step for step in tree.record().steps if step.kind == "steer"]
     assert (step.message, step.tools_removed) == ("Only look.", ("write",))
 

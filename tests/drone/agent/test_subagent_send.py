@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.conversations import CannotContinue, Conversation, Conversations
-from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.subagents.delegation import SUBAGENT
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
@@ -153,13 +153,19 @@ async def test_tools_that_a_person_took_away_do_not_come_back() -> None:
                     requested_at=now(),
                 )
                 assert await tree.turn.router.take(took) is None
-            return "found"
+                return "found"
+            last = ask.messages[-1]
+            asked.append(last)
+            return "found" if isinstance(last, ToolResults) else Line(calls=(call("subagents_run", agents=[]),))
         return in_turn(replies, lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done.")
 
+    asked: list[Message] = []
     tree = Tree(author)
     assert (await tree.run()).completed
-    shown = [{spec.name for spec in ask.tools} for ask in tree.model.asks if ask.system.startswith("You are explore.")]
-    assert shown == [{"subagent", "subagents_run", "subagent_send"}, {"subagent", "subagent_send"}]
+    assert isinstance(asked[-1], ToolResults)
+    assert "took the tool subagents_run away" in asked[-1].results[0].content
+    shown = [ask.tools for ask in tree.model.asks if ask.system.startswith("You are explore.")]
+    assert all(tools == shown[0] for tools in shown)
 
 
 async def test_when_a_child_has_ended_nobody_goes_on_with_its_own_children() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.ports.environment import Environment
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
 from drone.tools.environment import WorkspaceSurvey, first_look
@@ -75,7 +76,10 @@ async def test_a_changed_one_is_named_and_nothing_is_called_clean(
     assert said in (await use(tools, "git_diff")).content
     workspace = Workspace(scene.root)
     look = await first_look(WorkspaceSurvey.of(workspace), workspace, git, OwnThreads())
-    assert f"changed:  m {said.partition(' has')[0]}" in look.text and "nothing is changed" not in look.text
+    assert (
+        f"changed:  m {said.partition(' has')[0]}" in Environment(look.parts).look
+        and "nothing is changed" not in Environment(look.parts).look
+    )
 
 
 async def test_staged_changes_and_new_commits_in_it_count(use: Use, tools: FunctionTools, scene: Scene) -> None:

@@ -51,7 +51,7 @@ from mcc.contracts.journal import (
     WorkspaceHeld,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
-from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Prefix
 from mcc.contracts.order import (
     EarlierTurn,
     ModelSettings,
@@ -187,6 +187,7 @@ FACTS: tuple[Fact, ...] = (
         definition_digest="d" * 64,
         definition_origin=ORIGIN,
         setup_digest="e" * 64,
+        setup_key="k" * 64,
         context=TurnContext(
             mode="full",
             base="b" * 64,
@@ -198,7 +199,9 @@ FACTS: tuple[Fact, ...] = (
         ),
         tainted=True,
     ),
-    AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,)),
+    AgentStep(
+        name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,), why="cold"
+    ),
     AgentReused(message="And now the tests.", turn=2),
     AgentFinished(
         status=RecordStatus.COMPLETED,
@@ -231,6 +234,7 @@ FACTS: tuple[Fact, ...] = (
             OpaqueBlock(data={"type": "reasoning", "encrypted_content": "c2VhbGVk"}),
         ),
         request_id="req_1",
+        prefix=Prefix(same_bytes=900, bytes=1_000, digest="c" * 32),
         context_tokens=200_000,
         finish_reason="tool_calls",
         usage=USAGE,

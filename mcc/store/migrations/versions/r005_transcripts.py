@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("setup_digest", sa.String(), nullable=False),
         sa.Column("setup_key", sa.String(), nullable=False),
         sa.Column("found_json", sa.String(), nullable=False),
+        sa.Column("last_json", sa.String(), nullable=True),
     )
     op.create_index("transcripts_of_session", "session_transcripts", ["session_id", "session_seq"])
     op.create_table(
