@@ -64,6 +64,7 @@ from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.questions import with_words
 from mcc.contracts.shape import to_json
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -141,10 +142,10 @@ class Crew:
             except (CannotHire, DocumentLost) as error:
                 failed = OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
                 return redactor.model(failed)
-            prompt = redactor.text(order.prompt)
+            prompt = redactor.text(with_words(order.words, order.prompt))
             root = turn.root or root_record_id(order.id)
             attachments = await self._attachments(order, context, turn, master)
-            task = Task(prompt, root, title_of(prompt), attachments=attachments)
+            task = Task(prompt, root, title_of(redactor.text(order.prompt)), attachments=attachments)
             with closing(hiring.place):
                 return redactor.model(outcome_of(await master.run(task, turn)))
 
@@ -273,6 +274,11 @@ class Crew:
     def expire_seconds(self) -> float:
         """How long a call waits for a person's approval."""
         return float(self._settings.approvals.expire_seconds)
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long an order waits for answers to questions without a deadline."""
+        return self._settings.approvals.wait_days * 86_400.0
 
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool for tool in self.tools() if tool.problem is None])

@@ -18,13 +18,14 @@ from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.threads import in_thread
 from mcc.contracts.answers import ModelCheck
-from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
+from mcc.contracts.approvals import AnyItem, NewDecision
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.invisible import escape_on_one_line
 from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.permission import SavedRule
+from mcc.contracts.questions import NewAnswer
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from drone.agent.background import BackgroundWork
 from drone.agent.beginning import RunBeginning
-from drone.agent.control.agent_control import AgentControl
+from drone.agent.control.agent_control import MOST_CHARACTERS, AgentControl
 from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
@@ -260,7 +260,9 @@ class Loop:
         await wait_for_provider(self._turn, self._agent_control, refusal)
 
     async def _ready_to_ask(self) -> Reservation:
-        """Wait out pauses, reserve, read mail; repeat until no pause and no mail came in between."""
+        """Wait out pauses, reserve, read mail; repeat until no pause came in between, and no mail that there is room
+        for before this request."""
+        room = MOST_CHARACTERS
         while True:
             # Committed before a wait that may be long: until it ends, nobody would see the last result.
             if (
@@ -279,11 +281,11 @@ class Loop:
                 continue
             ready = False
             try:
-                if self._agent_control.mail:
+                if self._agent_control.mail.fits(room):
                     await self._write()
-                    await self._turn.router.read(self._agent_control)
+                    room = await self._turn.router.read(self._agent_control, room)
                 self._agent_control.check()
-                ready = not self._agent_control.paused and not self._agent_control.mail
+                ready = not self._agent_control.paused and not self._agent_control.mail.fits(room)
             finally:
                 if not ready:
                     self.allowance.settle(reserved)

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 import structlog
 
-from drone.agent.control.control_router import ControlRouter
+from drone.agent.control.control_router import OVER, ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
 from drone.agent.control.inbox import People
 from drone.agent.ports.opening import SessionOpening
@@ -219,7 +219,9 @@ class Execution:
             return
         assert self.router is not None and self._refusals is not None
         for control in sorted(new, key=lambda one: (one.kind is not ControlKind.CANCEL, one.number)):
-            if refused := await self.router.take(control):
+            refused = await self.router.take(control)
+            # A message that the turn is too late for stays open: the order's end keeps it for the next turn.
+            if refused and not (refused == OVER and control.kind is ControlKind.STEER and control.message):
                 self._refusals.refuse(control.id, refused)
 
     def wait_for(self, block: Block) -> None:

@@ -189,15 +189,17 @@ class OrderPeople:
     """The people that an order's agents can ask: questions stand in the inbox, answers arrive as controls. Implements
     `drone.agent.control.inbox.People`.
 
-    `expire_seconds`: how long a call waits for an approval; the sweep ends the wait.
+    `expire_seconds`: how long a call waits for an approval, `wait_seconds`: the order for answers to questions without
+    a deadline; the sweep ends the wait.
     """
 
     reaches = True
 
-    def __init__(self, store: AsyncStore, order_id: str, expire_seconds: float) -> None:
+    def __init__(self, store: AsyncStore, order_id: str, expire_seconds: float, wait_seconds: float | None) -> None:
         self._store = store
         self._order_id = order_id
         self.expire_seconds = expire_seconds
+        self.wait_seconds = wait_seconds
 
     async def grants(self) -> Sequence[SavedRule]:
         return await self._store.patiently(lambda store: store.grants.of_order(self._order_id))

@@ -94,7 +94,8 @@ class Runner:
         journal = self._writer.open(execution.order_id, claim.epoch, fold, execution.incarnation)
         journal.weight, journal.own = weight, messages
         refusals = Refusals(self._store, claim.epoch)
-        people = OrderPeople(self._store, execution.order_id, self._crew.expire_seconds)
+        crew = self._crew
+        people = OrderPeople(self._store, execution.order_id, crew.expire_seconds, crew.wait_seconds)
         execution.hold(claim, journal, refusals, tree, people)
         log.info("order claimed", order_id=execution.order_id, attempt=claim.attempt, epoch=claim.epoch)
         with execution.parks_when_idle():

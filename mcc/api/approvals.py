@@ -7,10 +7,12 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from mcc.api.controls import announce, with_recipients
+from mcc.api.problems import Unacceptable
 from mcc.api.service import API, ERRORS, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
 from mcc.contracts.answers import Listing
-from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, NewAnswer, NewDecision, QuestionItem
+from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, LateAnswer, NewDecision, QuestionItem
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.questions import BadAnswer, NewAnswer
 from mcc.contracts.status import OrderStatus
 from mcc.store.work.approvals import APPROVAL_KINDS, QUESTION_KINDS, Decided
 
@@ -65,15 +67,32 @@ async def decide(approval_id: ItemId, decision: NewDecision, service: ServiceHer
     return await _settled(service, service.store.approvals.decide, approval_id, redacted)
 
 
-@router.post("/questions/{question_id}", responses=answers(QuestionItem))
+@router.post("/questions/{question_id}", responses=answers(QuestionItem) | answers(LateAnswer, 202))
 async def reply(question_id: ItemId, said: NewAnswer, service: ServiceHere) -> Response:
-    """Answer a question, so that the agent that asked continues. A second, different answer is refused with 409, one
-    that comes too late with 410."""
-    return await _settled(service, service.store.approvals.answer, question_id, service.redactor().model(said).answer)
+    """Answer a question (`answer`), or several that were asked together (`answers`, by their ids), so that the agent
+    that asked continues; or `decline`. Repeating the same answer changes nothing, a different one is refused with 409.
+
+    202: nobody waits for the answer any more. It became a steer of the session's unfinished order, or its next turn is
+    shown it above the prompt. There is nothing to decline then: 410.
+    """
+    try:
+        redacted = service.redactor().model(said)
+        decided = await service.write(service.store.approvals.answer, question_id, redacted, principal=PRINCIPAL)
+    except BadAnswer as problem:
+        raise Unacceptable(problem.field, str(problem)) from problem
+    if isinstance(decided, Decided):
+        return await _told(service, decided)
+    if decided.control is not None:
+        announce(service, await service.offload(with_recipients, service.store, decided.control))
+    return answer(decided.answer, 202)
 
 
 async def _settled(service: Service, settle: Callable[..., Decided], item_id: str, said: object) -> Response:
-    decided = await service.write(settle, item_id, said, principal=PRINCIPAL)
+    return await _told(service, await service.write(settle, item_id, said, principal=PRINCIPAL))
+
+
+async def _told(service: Service, decided: Decided) -> Response:
+    """Wake whoever waits for the decision, and answer the item."""
     if decided.control is not None:
         announce(service, await service.offload(with_recipients, service.store, decided.control))
     elif decided.changed:

@@ -69,6 +69,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.ForkOfPruned: 409,
     errors.JournalPruned: 410,
     errors.QueueFull: 429,
+    errors.TooManyControls: 429,
     errors.StoreFenced: 409,
     errors.ControlsPending: 409,
     errors.BadEntry: 422,
@@ -83,6 +84,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
 WAITS: Mapping[type[errors.StoreError], int] = {
     errors.StoreUnavailable: RETRY_SECONDS,
     errors.QueueFull: QUEUE_SECONDS,
+    errors.TooManyControls: QUEUE_SECONDS,
 }
 
 

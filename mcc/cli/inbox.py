@@ -12,7 +12,7 @@ from mcc.cli.server import LAST, SHORTEST, ServiceCall, list_by_default, service
 
 if TYPE_CHECKING:
     from mcc.client import MCC
-    from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.approvals import AnyItem, Grant, LateAnswer, QuestionItem
     from mcc.contracts.wire import OrderEvent
     from mcc.view.live import Aside
     from mcc.view.prompting import ReadLine
@@ -44,7 +44,7 @@ def inbox(
     call: ServiceCall,
     item_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One item, with its preview.")] = None,
     status: Annotated[
-        str, typer.Option(help="pending, approved, denied, used, answered, expired, void, or all.")
+        str, typer.Option(help="pending, approved, denied, used, answered, declined, expired, void, or all.")
     ] = "pending",
 ) -> None:
     """What waits for you: tool calls, questions, outlines of documents, and notes. With an ID all that is known of one.
@@ -102,20 +102,63 @@ def deny(call: ServiceCall, item_id: ItemId, note: Note = None) -> None:
 def answer(
     call: ServiceCall,
     item_id: ItemId,
-    text: Annotated[str, typer.Argument(help="The answer, or the number of a choice.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|QUESTION=TEXT…", help="The answer, or the number of a choice; of several each."),
+    ] = None,
+    decline: Annotated[
+        bool, typer.Option("--decline", help="Nobody will answer: the agent decides by itself.")
+    ] = False,
 ) -> None:
-    """Answer the question of an agent, which then goes on.
+    """Answer the questions of an agent, which then goes on. Where it does not wait any more, its session's running or
+    next turn is told the answer.
 
     Example: mcc orders answer @last "The second one"
     """
-    item = _find_item(call, item_id, "pending", "question")
-    if item.kind != "question":
-        fail(f"{item.id} is no question: mcc orders approve {item.id} (or deny).", USAGE)
-    from mcc.view.inbox import chosen
+    item = _find_question(call, item_id)
+    if decline == bool(texts):
+        fail("Give either the answer or --decline.", USAGE)
+    if decline:
+        answered: AnyItem | LateAnswer = call.client.inbox.decline(item.id)
+    else:
+        answered = call.client.inbox.answer(item.id, _answers(item, texts or []))
+    if call.printed(answered):
+        return
+    if hasattr(answered, "became"):
+        turn = f"order {answered.order_id} is told it" if answered.order_id else "its session's next turn is told it"
+        say(f"answered late, as order {item.order_id} waits no more: {turn}")
+    else:
+        say(f"{'declined' if decline else 'answered'}: order {item.order_id} goes on")
 
-    answered = call.client.inbox.answer(item.id, chosen(text, item.choices))
-    if not call.printed(answered):
-        say(f"answered: order {item.order_id} goes on")
+
+def _answers(item: "QuestionItem", texts: list[str]) -> str | dict[str, str]:
+    """The answer to one question, or to several by their ids, as `id=text`."""
+    from mcc.view.inbox import chosen, questions_of
+
+    questions = {question.id: question for question in questions_of(item)}
+    if len(questions) == 1:
+        if len(texts) > 1:
+            fail("It is one question: give one answer, in quotes.", USAGE)
+        return chosen(texts[0], item.choices)
+    answers = dict[str, str]()
+    for text in texts:
+        id, equals, answer = text.partition("=")
+        if not equals or id not in questions:
+            fail(f"{text}: give each answer as QUESTION=TEXT, with QUESTION one of {', '.join(questions)}.", USAGE)
+        answers[id] = chosen(answer, questions[id].choices)
+    return answers
+
+
+def _find_question(call: ServiceCall, named: str) -> "QuestionItem":
+    """The question that waits and is meant; else one that nobody waits for any more."""
+    part = _id_part(named)
+    waits = [item for item in _items(call, "pending") if _matches(part, item.id, item.order_id)]
+    if not any(item.kind == "question" for item in waits) and waits:
+        fail(f"{waits[0].id} is no question: mcc orders approve {waits[0].id} (or deny).", USAGE)
+    item = _find_item(call, named, "pending" if waits else None, "question")
+    if item.kind != "question":
+        fail(f"{item.id} is no question: mcc inbox {item.id} shows it.", USAGE)
+    return item
 
 
 @service_command(grants, "list")
@@ -258,7 +301,8 @@ class Prompt:
 
     def _ask(self, item: "AnyItem") -> None:
         from mcc.client.errors import Conflict, Refused
-        from mcc.contracts.approvals import NewAnswer, NewDecision
+        from mcc.contracts.approvals import NewDecision
+        from mcc.contracts.questions import NewAnswer
         from mcc.view.prompting import ask, read_line
 
         try:
@@ -268,8 +312,8 @@ class Prompt:
                     self._client.inbox.approve(item.id, remember=remember)
                 case NewDecision(note=note):
                     self._client.inbox.deny(item.id, note=note)
-                case NewAnswer(answer=text):
-                    self._client.inbox.answer(item.id, text)
+                case NewAnswer() as said:
+                    self._client.inbox.answer(item.id, said.answer or said.answers or {})
                 case None:
                     say(f"\n{LEFT if self._pending(item.id) else ELSEWHERE}")
         except (Conflict, Refused) as refusal:

@@ -282,17 +282,31 @@ def _print_control(call: ServiceCall, order_id: str, what: str, receipt: "Receip
     if call.as_json:
         print_json(control)
     elif control.refused is None:
-        print(f"{what} applied at entry {control.applied_seq}")
+        print(f"{what} applied at entry {control.applied_seq}{_delivery(control)}")
     else:
         say(f"{what} refused: {control.refused}")
     raise typer.Exit(DONE if control.refused is None else FAILED)
 
 
+def _delivery(control: "Control") -> str:
+    """Whether a request has carried a steer's message to the agent's model."""
+    if control.kind != "steer" or control.message is None:
+        return ""
+    if control.carried_seq is None:
+        return "; the order ended before a request carried it: the session's next turn is shown it"
+    return f", delivered with the request of entry {control.carried_seq}"
+
+
 def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
-    """The control once it is applied or refused; that happens to every control when its order ends, at the latest."""
+    """The control once it is applied or refused; that happens to every control when its order ends, at the latest. A
+    message also has to be carried by a request, unless its order ends before."""
+    from mcc.contracts.status import FINAL
+
     while True:
+        is_over = client.orders.get(order_id).status in FINAL
         control = next(one for one in client.orders.controls(order_id) if one.id == control_id)
-        if not control.open:
+        waits = control.kind == "steer" and control.message is not None and control.carried_seq is None
+        if not control.open and (control.refused is not None or not waits or is_over):
             return control
         time.sleep(LOOK_SECONDS)
 
@@ -353,5 +367,6 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
         ("hosts", None if order.egress is None else ", ".join(order.egress) or "none"),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
         *change_rows(order.changes, order.id),
+        *(("said before", words.in_words) for words in order.words),
         ("prompt", order.prompt or None),
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
-    from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.approvals import AnyItem, Grant, LateAnswer
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
@@ -284,7 +284,8 @@ class Inbox:
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[AnyItem]":
-        """One page, newest first. `status`: pending, approved, denied, used, answered, expired, void; None = all."""
+        """One page, newest first. `status`: pending, approved, denied, used, answered, declined, expired,
+        void; None = all."""
         filters = {"status": status, "order_id": order_id, "cursor": cursor, "limit": limit}
         return await self._connection.send(calls.inbox_items("/inbox", **filters))
 
@@ -311,9 +312,15 @@ class Inbox:
         order then ends."""
         return await self._connection.send(calls.decide(item_id, "deny", note, None))
 
-    async def answer(self, item_id: str, answer: str) -> "AnyItem":
-        """Answer a question. Raises `Conflict` when it has another answer already."""
+    async def answer(self, item_id: str, answer: str | Mapping[str, str]) -> "AnyItem | LateAnswer":
+        """Answer a question, or several asked together by their ids. Raises `Conflict` when it has another answer
+        already. A `LateAnswer`: nobody waits for it any more, so it goes to the session's unfinished or next turn."""
         return await self._connection.send(calls.answer_question(item_id, answer))
+
+    async def decline(self, item_id: str) -> "AnyItem":
+        """Say that nobody will answer a question: its agent decides by itself. Raises `Conflict` when it was answered,
+        `Refused` (410) when nobody waits for it any more."""
+        return await self._connection.send(calls.decline_question(item_id))
 
 
 class Grants:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
-    from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.approvals import AnyItem, Grant, LateAnswer
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
@@ -306,10 +306,21 @@ def decide(item_id: str, decision: str, note: str | None, remember: str | None) 
     return Call("POST", f"/approvals/{quote(item_id, safe='')}", _inbox_item, body=body)
 
 
-def answer_question(item_id: str, answer: str) -> "Call[AnyItem]":
+def answer_question(item_id: str, answer: str | Mapping[str, str]) -> "Call[AnyItem | LateAnswer]":
+    from mcc.contracts.approvals import LateAnswer
     from mcc.contracts.shape import finite_json
 
-    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=finite_json({"answer": answer}))
+    def parse(body: Any) -> "AnyItem | LateAnswer":
+        return LateAnswer.model_validate(body) if "became" in body else _inbox_item(body)
+
+    body = {"answer": answer} if isinstance(answer, str) else {"answers": dict(answer)}
+    return Call("POST", f"/questions/{quote(item_id, safe='')}", parse, body=finite_json(body))
+
+
+def decline_question(item_id: str) -> "Call[AnyItem]":
+    from mcc.contracts.shape import finite_json
+
+    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=finite_json({"decline": True}))
 
 
 def list_grants(**filters: object) -> "Call[Listing[Grant]]":

@@ -49,7 +49,8 @@ class OperatorPermission(BaseModel):
 
 
 class ApprovalSettings(BaseModel):
-    """The table [approvals]: how long a call waits for a person's decision, and the default `on_ask` of orders.
+    """The table [approvals]: how long a call waits for a person's decision, for how many days an order waits for
+    answers to questions without a deadline, and the default `on_ask` of orders.
 
     `on_ask` None: "wait" for attended orders, "deny" for all others.
     """
@@ -57,4 +58,5 @@ class ApprovalSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     expire_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
+    wait_days: Annotated[int, Field(ge=1, le=365)] = 30
     on_ask: OnAsk | None = None

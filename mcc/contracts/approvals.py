@@ -6,18 +6,18 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints
 
 from mcc.contracts.inbox_facts import Decision, Remember, ShownPreview
 from mcc.contracts.permission import Effects, SavedRule, Why
+from mcc.contracts.questions import OneAnswer, OneQuestion
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 
-ItemStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void", "answered"]
+ItemStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void", "answered", "declined"]
 """`used`: the approved call has started; `expired`: nobody decided in time; `void`: the agent or order ended before the
-decision took effect. Questions are `answered` instead of approved or denied; an accepted note is `approved`, a rejected
-one `denied`."""
+decision took effect. Questions are `answered` or `declined` instead of approved or denied; an accepted note is
+`approved`, a rejected one `denied`."""
 
 ApprovalStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void"]
-QuestionStatus: TypeAlias = Literal["pending", "answered", "expired", "void"]
+QuestionStatus: TypeAlias = Literal["pending", "answered", "declined", "expired", "void"]
 NoteItemStatus: TypeAlias = Literal["pending", "approved", "denied", "void"]
 
-ANSWER_CHARACTERS = 20_000
 NOTE_CHARACTERS = 2_000
 
 
@@ -77,7 +77,11 @@ class OutlineItem(Item):
 
 
 class QuestionItem(Item):
-    """A question to a person. At `expires_at`, `default` becomes the answer; without it, the call ends as an error."""
+    """Questions to a person, answered together. At `expires_at`, the defaults become the answers.
+
+    `question`, `choices`, `default` and `answer` are those of the first one; `answer` is None where there are several.
+    `answers`: how each of them ended, once it has.
+    """
 
     kind: Literal["question"] = "question"
     call_id: str
@@ -86,6 +90,8 @@ class QuestionItem(Item):
     default: Text | None = None
     status: QuestionStatus
     answer: Text | None = None
+    questions: tuple[OneQuestion, ...] = ()
+    answers: tuple[OneAnswer, ...] = ()
 
 
 class NoteItem(Item):
@@ -124,10 +130,12 @@ class NewDecision(Closed):
     remember: Remember | None = None
 
 
-class NewAnswer(Closed):
-    """The answer to a question: one of its choices, or any other text."""
+class LateAnswer(Closed):
+    """What became of an answer whose question waits for nobody any more: a steer of its session's unfinished order
+    `order_id`, or words that its session's next turn is shown above the prompt."""
 
-    answer: Annotated[str, StringConstraints(min_length=1, max_length=ANSWER_CHARACTERS)]
+    became: Literal["steer", "next_turn"]
+    order_id: str | None = None
 
 
 class Grant(SavedRule):

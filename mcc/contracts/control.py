@@ -96,9 +96,10 @@ class Receipt(Closed):
 
 
 class Control(Closed):
-    """A control with its outcome: delivered to a drone, applied by entry `applied_seq`, or `refused` with a reason.
+    """A control with its outcome: applied by entry `applied_seq`, or `refused` with a reason.
 
-    `mode` is set for a steer only, `said` for a decide only.
+    `mode` is set for a steer only, `said` for a decide only. `delivered_at`: when a drone took it. A steer's message
+    has reached its agent's model only with `carried_seq`, the first model request of that agent after `applied_seq`.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Control(Closed):
     delivered_at: Moment | None = None
     applied_at: Moment | None = None
     applied_seq: int | None = None
+    carried_seq: int | None = None
     refused: Text | None = None
 
     @property

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from mcc.contracts.fact import NotedFact
 from mcc.contracts.permission import Effects, SavedRule, Why
+from mcc.contracts.questions import ONLY, AnswerStatus, OneAnswer, OneQuestion, ended
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 
 Decision = Literal["approve", "deny"]
@@ -84,7 +85,11 @@ class ApprovalDecided(NotedFact):
 
 
 class QuestionAsked(NotedFact):
-    """`default` is the answer when nobody answers before `expires_at`; None: the call then ends as an error."""
+    """One question, or several (`questions`) that are answered together; `question` is then the first of them.
+
+    `expires_at`: when their time is over; None: they have none. `waits_until`: when the order stops waiting for people,
+    which ends questions without a time of their own; None: they wait as long as the order.
+    """
 
     kind: ClassVar[str] = "question.asked"
     question_id: str
@@ -93,14 +98,26 @@ class QuestionAsked(NotedFact):
     choices: tuple[Text, ...] = ()
     default: Text | None = None
     expires_at: Moment | None = None
+    questions: tuple[OneQuestion, ...] = ()
+    waits_until: Moment | None = None
+
+    @property
+    def all_questions(self) -> tuple[OneQuestion, ...]:
+        """What is asked, at least one question; journals of versions before `questions` have one."""
+        alone = OneQuestion(id=ONLY, question=self.question, choices=self.choices, default=self.default)
+        return self.questions or (alone,)
 
     @property
     def in_words(self) -> Text:
-        return self.question
+        more = len(self.questions) - 1
+        return self.question + (f" (and {more} more)" if more > 0 else "")
 
 
 class QuestionAnswered(NotedFact):
-    """`expired`: nobody answered in time; `answer` is then the question's default, None if it has none."""
+    """How the questions ended: `answers` has each of them. `answer` is that of the only one, None if there are several.
+
+    `expired`: nobody answered in time; the answers are then the defaults, None without one.
+    """
 
     kind: ClassVar[str] = "question.answered"
     question_id: str
@@ -109,12 +126,28 @@ class QuestionAnswered(NotedFact):
     by: Text | None = None
     expired: bool = False
     control_id: str | None = None
+    answers: tuple[OneAnswer, ...] = ()
+
+    def answers_to(self, asked: QuestionAsked) -> tuple[OneAnswer, ...]:
+        """How each question of `asked` ended; journals of versions before `answers` have one answer."""
+        status: Literal["answered", "expired"] = "expired" if self.expired else "answered"
+        before = (OneAnswer(id=ONLY, status=status, answer=self.answer, by=self.by),)
+        return self.answers or before[: len(asked.all_questions)]
+
+    @property
+    def declined(self) -> bool:
+        return any(one.status == "declined" for one in self.answers)
 
     @property
     def in_words(self) -> Text:
+        if self.declined:
+            return "answer declined" + (f" by {self.by}" if self.by else "")
+        said = self.answer
+        if said is None and len(self.answers) > 1:
+            said = "; ".join(f"{one.id}: {one.answer}" for one in self.answers if one.answer is not None) or None
         if not self.expired:
-            return self.answer or ""
-        return "nobody answered in time" + (f", so it is: {self.answer}" if self.answer is not None else "")
+            return said or ""
+        return "nobody answered in time" + (f", so it is: {said}" if said is not None else "")
 
 
 InboxRequest: TypeAlias = ApprovalRequested | QuestionAsked
@@ -122,9 +155,10 @@ InboxReply: TypeAlias = ApprovalDecided | QuestionAnswered
 
 
 class Said(Closed):
-    """The reply to an inbox item: a decision, or the answer to a question.
+    """The reply to an inbox item: a decision, or the answers to its questions, by the question's id.
 
-    `expired`: nobody replied in time; `answer` is then the question's default. `by` None: no user of the service.
+    `answer`: that of a question asked alone. `declined`: a person will not answer. `expired`: nobody replied in time.
+    `by` None: no user of the service.
     """
 
     item_id: str
@@ -134,18 +168,25 @@ class Said(Closed):
     remember: Remember | None = None
     by: Text | None = None
     expired: bool = False
+    answers: dict[str, Text] | None = None
+    declined: bool = False
 
 
 def reply_fact(request: InboxRequest, said: Said, control_id: str | None = None) -> InboxReply:
     """The fact that records the reply `said` to `request`."""
     if isinstance(request, QuestionAsked):
+        questions = request.all_questions
+        texts = {questions[0].id: said.answer} if said.answers is None and said.answer is not None else said.answers
+        status: AnswerStatus = "expired" if said.expired else "declined" if said.declined else "answered"
+        answers = ended(questions, status, texts, said.by)
         return QuestionAnswered(
             question_id=request.question_id,
             call_id=request.call_id,
-            answer=said.answer,
+            answer=answers[0].answer if len(answers) == 1 else None,
             by=said.by,
             expired=said.expired,
             control_id=control_id,
+            answers=answers,
         )
     return ApprovalDecided(
         approval_id=request.approval_id,

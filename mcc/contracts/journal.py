@@ -29,7 +29,7 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.record import AgentEnd, ModelChoice
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 
@@ -253,8 +253,9 @@ class BudgetWarned(NotedFact):
 class ControlApplied(Fact):
     """A control took effect on the record, or on the whole order; `mode` is that of a steer.
 
-    `metadata` holds the values that were set; null deleted a key. `by`: "parent" for a steer by the agent above, whose
-    call's id is then its `control_id`; null for one by a person.
+    `at`: when it was requested; a steer's message is shown to its agent with that time. `metadata` holds the values
+    that were set; null deleted a key. `by`: "parent" for a steer by the agent above, whose call's id is then its
+    `control_id`; null for one by a person.
     """
 
     kind: ClassVar[str] = "control.applied"
@@ -266,6 +267,7 @@ class ControlApplied(Fact):
     tools_removed: tuple[str, ...] = ()
     metadata: JsonObject | None = None
     by: Literal["parent"] | None = None
+    at: Moment | None = None
 
     def paused(self, before: bool) -> bool:
         """Whether the agent or order that this control applies to is paused after it, given its state `before`."""

@@ -21,6 +21,7 @@ from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
 from mcc.contracts.limits import Limits
 from mcc.contracts.permission import Mode, OnAsk, Permission
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
@@ -333,6 +334,9 @@ class WorkOrder(NewOrder):
 
     `accepted`: whether the gate and the verifier accepted the result. False: the result is the best of those that were
     refused, and `answer` says so. None: there was no gate or verifier, or none of them judged the result.
+
+    `words`: what people said to its session between the turn before and this one; its agent is shown them above the
+    prompt.
     """
 
     id: Identifier
@@ -358,6 +362,7 @@ class WorkOrder(NewOrder):
     origin: OrderOrigin | None = None
     left_out: bool = False
     changes: Changes | None = None
+    words: tuple[SessionWords, ...] = ()
 
     # Lifts the check of `NewOrder`: here a generate order has both its blueprint and its document.
     @field_validator("blueprint")

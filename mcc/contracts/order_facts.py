@@ -6,6 +6,7 @@ from pydantic import Field
 
 from mcc.contracts.fact import Fact
 from mcc.contracts.order import NewOrder
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
@@ -20,7 +21,8 @@ class Forked(Closed):
 
 
 class OrderQueued(Fact):
-    """`retry_of` is the order whose input this one repeats, `forked` the one whose history it starts with."""
+    """`retry_of` is the order whose input this one repeats, `forked` the one whose history it starts with. `words`:
+    what people had said to its session since the turn before, shown above the prompt."""
 
     kind: ClassVar[str] = "order.queued"
     session_id: str
@@ -34,6 +36,7 @@ class OrderQueued(Fact):
     metadata: JsonObject = Field(default_factory=dict)
     retry_of: str | None = None
     forked: Forked | None = None
+    words: tuple[SessionWords, ...] = ()
 
     @classmethod
     def of(
@@ -44,6 +47,7 @@ class OrderQueued(Fact):
         *,
         retry_of: str | None = None,
         forked: Forked | None = None,
+        words: tuple[SessionWords, ...] = (),
     ) -> "OrderQueued":
         """The fact for `order`, with the order's value for every field of the same name."""
         stated: dict[str, Any] = {
@@ -51,6 +55,7 @@ class OrderQueued(Fact):
             "session_seq": session_seq,
             "retry_of": retry_of,
             "forked": forked,
+            "words": words,
         }
         copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in stated}
         return OrderQueued(**copied, **stated)

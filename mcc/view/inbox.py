@@ -8,6 +8,7 @@ from mcc.contracts.inbox_facts import ShownPreview
 from mcc.contracts.invisible import CLOSES, OPENS
 from mcc.contracts.line_ends import crlf_in_heads
 from mcc.contracts.permission import Permission, SavedRule, Why
+from mcc.contracts.questions import ONLY, OneQuestion
 from mcc.view.lines import call_in_brief, clock
 from mcc.view.output import brief, clean, exact_line, wrapped
 
@@ -22,7 +23,8 @@ def in_brief(item: AnyItem) -> str:
     """What an item asks for, on one line."""
     match item:
         case QuestionItem():
-            return brief(item.question)
+            more = len(item.questions) - 1
+            return brief(item.question) + (f" (and {more} more)" if more > 0 else "")
         case OutlineItem():
             return f"the outline of document {item.document_id}"
         case NoteItem():
@@ -55,13 +57,7 @@ def _lines(item: AnyItem) -> Iterator[str]:
     who = f"{item.agent or 'the order'}{' (a subagent)' if item.depth else ''}"
     match item:
         case QuestionItem():
-            first, *more = clean(item.question).split("\n")
-            yield f"{exact_line(who)} asks: {first}"
-            # Indented, so that no line of a question looks like a choice or like what else is known of it.
-            yield from (" " * _INDENT + "│ " + line for line in more)
-            yield from (exact_line(f"  {number}  {choice}") for number, choice in enumerate(item.choices, start=1))
-            if item.default is not None:
-                yield exact_line(f"  without an answer: {item.default}")
+            yield from _questions(item, exact_line(who))
         case OutlineItem():
             yield f"May the outline of document {item.document_id} count? (mcc documents show {item.document_id})"
         case NoteItem():
@@ -76,6 +72,31 @@ def _note(item: NoteItem, who: str) -> Iterator[str]:
     if item.tainted:
         yield "  it had read text from outside, such as a web page, which may have told it so"
     yield f"  for later orders on {item.workspace or 'this session'} (project {item.project[:12]})"
+
+
+def questions_of(item: QuestionItem) -> tuple[OneQuestion, ...]:
+    """What is asked, at least one question."""
+    alone = OneQuestion(id=ONLY, question=item.question, choices=item.choices, default=item.default)
+    return item.questions or (alone,)
+
+
+def _questions(item: QuestionItem, who: str) -> Iterator[str]:
+    answers = {answer.id: answer for answer in item.answers}
+    questions = questions_of(item)
+    if len(questions) > 1:
+        yield f"{who} asks {len(questions)} questions:"
+    for question in questions:
+        first, *more = clean(question.question).split("\n")
+        yield f"{who} asks: {first}" if len(questions) == 1 else f"{exact_line(question.id)}: {first}"
+        # Indented, so that no line of a question looks like a choice or like what else is known of it.
+        yield from (" " * _INDENT + "│ " + line for line in more)
+        yield from (exact_line(f"  {number}  {choice}") for number, choice in enumerate(question.choices, start=1))
+        if not question.free:
+            yield "  (one of these)"
+        if question.default is not None:
+            yield exact_line(f"  without an answer: {question.default}")
+        if (answer := answers.get(question.id)) is not None:
+            yield exact_line(f"  {answer.status}" + (f": {answer.answer}" if answer.answer is not None else ""))
 
 
 def _call(item: ApprovalItem, who: str) -> Iterator[str]:

@@ -190,7 +190,8 @@ def words_of(entry: Entry) -> str | None:
         case AgentReused():
             return f"is asked again (turn {fact.turn}): {fact.message}"
         case ControlApplied():
-            return control_in_brief(fact) if entry.record_id else f"order {control_in_brief(fact)}"
+            brief_control = control_in_brief(fact, carried=False)
+            return brief_control if entry.record_id else f"order {brief_control}"
         case ApprovalRequested():
             return wish_in_words(fact)
         case QuestionAsked():
@@ -283,12 +284,14 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
     return brief(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
 
 
-def control_in_brief(applied: ControlApplied | SteerStep) -> str:
-    """An applied control, as words to follow the agent's name."""
+def control_in_brief(applied: ControlApplied | SteerStep, *, carried: bool) -> str:
+    """An applied control, as words to follow the agent's name. `carried`: a request has carried a steer's message to
+    the model; until then, nobody was told it."""
     parts = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
     if applied.control == "steer" and applied.message is not None:
         redirected = applied.mode == SteerMode.REDIRECT
-        parts.append(f"{'has a new task' if redirected else 'is told'}: {applied.message}")
+        told = "is told" if carried else "is to be told"
+        parts.append(f"{'has a new task' if redirected else told}: {applied.message}")
     if applied.tools_removed:
         parts.append(f"loses {', '.join(applied.tools_removed)}")
     parts += [f"metadata: {key} = {json.dumps(value)}" for key, value in (applied.metadata or {}).items()]

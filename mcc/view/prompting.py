@@ -6,17 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from mcc.contracts.approvals import (
-    ANSWER_CHARACTERS,
-    NOTE_CHARACTERS,
-    AnyItem,
-    ApprovalItem,
-    NewAnswer,
-    NewDecision,
-    OutlineItem,
-    QuestionItem,
-)
-from mcc.view.inbox import PREVIEW_LINES, chosen, in_full
+from mcc.contracts.approvals import NOTE_CHARACTERS, AnyItem, ApprovalItem, NewDecision, OutlineItem, QuestionItem
+from mcc.contracts.questions import ANSWER_CHARACTERS, NewAnswer, OneQuestion
+from mcc.view.inbox import PREVIEW_LINES, chosen, in_full, questions_of
 from mcc.view.output import exact_line, say, show, window
 
 IsOver: TypeAlias = Callable[[], bool]
@@ -97,9 +89,22 @@ def _decision(item: ApprovalItem | OutlineItem, prompt: Prompt, show_whole: Call
 
 
 def _answer(item: QuestionItem, prompt: Prompt) -> NewAnswer | None:
-    default = f" ({exact_line(item.default)})" if item.default is not None else ""
-    while (typed := prompt(f"Answer{default}: ")) is not None:
-        answer = chosen(typed, item.choices) if typed else item.default
-        if answer:
-            return NewAnswer(answer=answer[:ANSWER_CHARACTERS])
+    """The answers, asked one after the other; None where input ends before the last one."""
+    questions, answers = questions_of(item), dict[str, str]()
+    for question in questions:
+        label = "Answer" if len(questions) == 1 else f"Answer {exact_line(question.id)}"
+        if (answer := _one_answer(question, label, prompt)) is None:
+            return None
+        answers[question.id] = answer[:ANSWER_CHARACTERS]
+    return NewAnswer(answer=answers[questions[0].id]) if len(questions) == 1 else NewAnswer(answers=answers)
+
+
+def _one_answer(question: OneQuestion, label: str, prompt: Prompt) -> str | None:
+    default = f" ({exact_line(question.default)})" if question.default is not None else ""
+    while (typed := prompt(f"{label}{default}: ")) is not None:
+        answer = chosen(typed, question.choices) if typed else question.default
+        if answer and not question.free and answer not in question.choices:
+            say("It has to be one of the choices: type its number.")
+        elif answer:
+            return answer
     return None

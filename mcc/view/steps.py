@@ -102,7 +102,8 @@ def _lines(taken: AgentOfStep) -> Iterator[tuple[str, str]]:
         case VerifyStep():
             yield _head(taken, verdict_in_brief(step), "yellow" if taken.failed else "green", None)
         case SteerStep():
-            yield _head(taken, control_in_brief(step), "magenta", None)
+            carried = any(isinstance(later, ModelStep) and later.seq > step.seq for later in taken.record.steps)
+            yield _head(taken, control_in_brief(step, carried=carried), "magenta", None)
         case NoteStep():
             yield _head(taken, step.message, "yellow" if taken.failed else "dim", step.at)
         case _:

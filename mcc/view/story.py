@@ -122,9 +122,10 @@ class ToolLine:
 
 @dataclass(slots=True, eq=False)
 class ControlLine:
-    """A control that was applied to an agent, or a verdict on its work, in brief."""
+    """A control that was applied to an agent, or a verdict on its work; `carried`: once a request carried a message."""
 
     text: str
+    carried: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -333,7 +334,7 @@ class Story:
         node = self._nodes.get(entry.record_id or "") or self.root
         # A pause shows as the state of its agents, which cannot say why.
         if node is not None and (applied.control not in ("pause", "resume") or applied.reason):
-            node.rows.append(ControlLine(control_in_brief(applied)))
+            node.rows.append(ControlLine(*(control_in_brief(applied, carried=carried) for carried in (False, True))))
 
     def _forget_delegation(self, parent: StoryNode, call_id: str | None) -> None:
         """Drop the tool call that started a child: the child's own row takes its place."""
@@ -375,6 +376,9 @@ class Story:
                 # Another try is written down together with the retry before it, and then waits.
                 note = node.note if talk.attempt > 1 else ""
                 node.model, node.note, node.speech = talk.model, note, Speech()
+                for row in node.rows:
+                    if isinstance(row, ControlLine):
+                        row.text = row.carried or row.text
             case ModelReplied():
                 node.model, node.note, node.speech = talk.model, "", None
             case ModelRetried():

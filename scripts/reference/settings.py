@@ -249,9 +249,10 @@ def _models() -> Iterator[str]:
     yield "`[approvals]`, for calls that a person is asked for:"
     yield ""
     yield from table(("key", "value", "default"), properties(ApprovalSettings.model_json_schema()))
-    yield "`expire_seconds`: for so long they wait. `on_ask`: whether they wait or are denied in orders that do not"
-    yield "say; None: they wait in those of `mcc run`, and are denied with `--detach` and in those placed over HTTP"
-    yield "without the header `MCC-Attended: true`."
+    yield "`expire_seconds`: for so long they wait. `wait_days`: for so long an order waits for answers to questions of"
+    yield "`ask_user` that have no deadline. `on_ask`: whether calls wait or are denied in orders that do not say;"
+    yield "None: they wait in those of `mcc run`, and are denied with `--detach` and in those placed over HTTP without"
+    yield "the header `MCC-Attended: true`."
     yield ""
     yield "`[sessions]`: `context`, what later turns of a session are shown of an ended one: `full` (the default), all"
     yield "that its agent was shown and said, or `answers`, its prompt and answer alone."

@@ -15,8 +15,9 @@ import pytest
 
 from drone.local_run import AtTerminal, order_from, run_here
 from drone.settings import Settings
-from mcc.contracts.approvals import AnyItem, ApprovalItem, NewAnswer, NewDecision, QuestionItem
+from mcc.contracts.approvals import AnyItem, ApprovalItem, NewDecision, QuestionItem
 from mcc.contracts.permission import SavedRule
+from mcc.contracts.questions import NewAnswer
 from mcc.contracts.shape import now
 from mcc.view.screens import Shown
 from tests.mcc.view.test_live import Terminal

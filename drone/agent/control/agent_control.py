@@ -1,10 +1,12 @@
 """The controls in effect for a running agent and its descendants: pause, removed tools, cancellation, unread mail."""
 
 import asyncio
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from drone.agent.control.idle_watch import Block
@@ -17,14 +19,19 @@ from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import WaitingReason
 from mcc.definitions.rights import expanded
 
+MOST_CHARACTERS = 50_000
+"""How many characters of mail an agent reads at most before one request; the rest comes with the next one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message to an agent, from a person or (`by`) from the agent above it. `control_id`: the control that carries
-    it, or the call; `tools_removed`: the tools that the same control removes."""
+    """A message to an agent, from a person or (`by`) from the agent above it. `control_id`, `number`: the control that
+    carries it, requested `at` this time, or just the call; `tools_removed`: tools that the same control removes."""
 
     text: str
     control_id: str
+    number: int = 0
+    at: datetime | None = None
     mode: SteerMode = SteerMode.INJECT
     reason: str | None = None
     tools_removed: tuple[str, ...] = ()
@@ -34,7 +41,8 @@ class Mail:
     def of(cls, control: Control) -> "Mail":
         """The mail of a steer control, which must have a message."""
         assert control.message is not None
-        return cls(control.message, control.id, control.mode or SteerMode.INJECT, control.reason, control.remove_tools)
+        mode, at = control.mode or SteerMode.INJECT, control.requested_at
+        return cls(control.message, control.id, control.number, at, mode, control.reason, control.remove_tools)
 
     def entry(self) -> ControlApplied:
         """The journal entry that records its delivery to the agent."""
@@ -46,11 +54,12 @@ class Mail:
             reason=self.reason,
             tools_removed=self.tools_removed,
             by=self.by,
+            at=self.at,
         )
 
 
 class Mailbox:
-    """Unread mail in order of arrival. Use on one event loop only."""
+    """Unread mail by its number. Use on one event loop only."""
 
     def __init__(self) -> None:
         self._waiting: list[Mail] = []
@@ -60,7 +69,7 @@ class Mailbox:
         return len(self._waiting)
 
     def put(self, mail: Mail) -> None:
-        self._waiting.append(mail)
+        insort(self._waiting, mail, key=lambda waiting: waiting.number)
         if self._told is not None:
             self._told()
 
@@ -73,7 +82,20 @@ class Mailbox:
         finally:
             self._told = before
 
-    def take(self) -> tuple[Mail, ...]:
+    def fits(self, room: int) -> bool:
+        """Whether there is mail of which the first may be read where there is `room` for so many characters. Where
+        nothing was read yet (`MOST_CHARACTERS`), it may be of any length."""
+        return bool(self._waiting) and (room >= MOST_CHARACTERS or len(self._waiting[0].text) <= room)
+
+    def take(self, room: int) -> tuple[Mail, ...]:
+        """Remove and return the unread mail that fits, oldest first."""
+        taken: list[Mail] = []
+        while self.fits(room):
+            taken.append(self._waiting.pop(0))
+            room -= len(taken[-1].text)
+        return tuple(taken)
+
+    def empty(self) -> tuple[Mail, ...]:
         """Remove and return all unread mail."""
         waiting, self._waiting = self._waiting, []
         return tuple(waiting)

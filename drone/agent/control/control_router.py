@@ -1,7 +1,7 @@
 """Delivers each control to the right agent of a turn, and its receipt back to the sender."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -146,13 +146,13 @@ class ControlRouter:
         try:
             yield agent_control
         except JournalError:
-            agent_control.mail.take()  # not refused: the order's next holder may still deliver it
+            agent_control.mail.empty()  # not refused: the order's next holder may still deliver it
             self._early_controls.pop(origin.record_id, None)
             raise
         finally:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
-            for mail in agent_control.mail.take():
+            for mail in agent_control.mail.empty():
                 if mail.by is None:
                     self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
             for control in self._early_controls.pop(origin.record_id, ()):
@@ -218,12 +218,13 @@ class ControlRouter:
         await self._do(control, agent_control)
         return None
 
-    async def read(self, agent_control: AgentControl) -> Sequence[Mail]:
-        """Take an agent's unread mail and commit an entry for each message."""
-        mail = agent_control.mail.take()
+    async def read(self, agent_control: AgentControl, room: int) -> int:
+        """Take an agent's unread mail, in order and as far as there is `room` for its characters, and commit an entry
+        for each message, all at once. Answers the room that is left."""
+        mail = agent_control.mail.take(room)
         if mail:
             await self._journal.write(agent_control.origin, *(one.entry() for one in mail))
-        return mail
+        return room - sum(len(one.text) for one in mail)
 
     async def settled(self) -> None:
         """Wait for the entries about controls being written; an agent's last entry must follow them."""
@@ -301,5 +302,6 @@ class ControlRouter:
             reason=control.reason,
             tools_removed=control.remove_tools,
             metadata=control.metadata,
+            at=control.requested_at,
         )
         await self._journal.write(agent_control.origin, fact)

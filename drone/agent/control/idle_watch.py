@@ -75,6 +75,10 @@ class IdleWatch:
         """Whether one of these activities waits for a person or a clock."""
         return any(activity in activities for activity, _ in self._blocks.values())
 
+    def expires_before(self, at: datetime) -> bool:
+        """Whether the order's own expiry ends a wait before `at`. An order that works beyond its expiry has none."""
+        return self._expires_at is not None and now() < self._expires_at < at
+
     def may_wait(self, seconds: float) -> bool:
         """Whether the turn can be parked for so long."""
         left = timedelta(0) if self._expires_at is None else self._expires_at - now()

@@ -17,10 +17,12 @@ EXPIRE_SECONDS = 86_400.0
 
 
 class People(Protocol):
-    """How to ask people. `reaches`: whether anybody can be asked; `expire_seconds`: how long a request waits."""
+    """How to ask people. `reaches`: whether anybody can be asked; `expire_seconds`: how long a request waits;
+    `wait_seconds`: how long an order waits for answers to questions without a deadline, None = as long as it takes."""
 
     reaches: bool
     expire_seconds: float
+    wait_seconds: float | None
 
     async def grants(self) -> Sequence[SavedRule]:
         """The approvals that people have let stand so far."""
@@ -34,6 +36,7 @@ class Nobody:
 
     reaches = False
     expire_seconds = EXPIRE_SECONDS
+    wait_seconds: float | None = None
 
     async def grants(self) -> Sequence[SavedRule]:
         return ()

@@ -1,7 +1,7 @@
 """The transcript of a run: the messages its model is shown, and their length."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never, cast
 
 from drone.agent.ports.artifacts import READ_ARTIFACT
@@ -52,6 +52,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
+from mcc.contracts.questions import stamped
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 
@@ -167,6 +168,8 @@ class Transcript:
     clips: dict[str, Clipped] = field(default_factory=dict)
     refused_pictures: dict[str, str] = field(default_factory=dict)
     readable: bool = False
+    steers_at: int | None = None
+    """Where in `said` the people's messages since the last request are, which are one message."""
 
     def begin(self, started: AgentStarted) -> None:
         """Learn from the start of the run what its model can do."""
@@ -222,9 +225,18 @@ class Transcript:
         else:
             self.add(UserMessage(text))
 
+    def add_steer(self, text: str) -> None:
+        """Add a person's message, to those since the last request if there are any."""
+        if self.steers_at is None:
+            self.steers_at = len(self.said)
+            self.add(UserMessage(text))
+        elif isinstance(before := self.said[self.steers_at], UserMessage):
+            self.said[self.steers_at] = replace(before, text=f"{before.text}\n\n{text}")
+            self.characters_said += len(text) + 2
+
     def clear(self) -> None:
         """Drop all messages, when they are not needed any more."""
-        self.opening, self.said = (), []
+        self.opening, self.said, self.steers_at = (), [], None
 
 
 def length(message: Message) -> int:
@@ -285,13 +297,20 @@ def text_for_model(fact: Fact) -> str | None:
 def _steered(asked: ControlApplied) -> str | None:
     if asked.message is None:
         return None
-    return _REDIRECTED + asked.message if asked.mode == SteerMode.REDIRECT else asked.message
+    text = _REDIRECTED + asked.message if asked.mode == SteerMode.REDIRECT else asked.message
+    # Of versions before `at` and of a fork's prompt: shown as it stands, and as a message of its own.
+    return text if asked.at is None else stamped(asked.at, text)
 
 
 def add_what_it_says(transcript: Transcript, fact: Fact) -> bool:
     """Add to the transcript what an entry says to the model; False when it says nothing."""
+    if isinstance(fact, ModelStarted):
+        transcript.steers_at = None
     if (text := text_for_model(fact)) is None:
         return False
+    if isinstance(fact, ControlApplied) and fact.at is not None:
+        transcript.add_steer(text)
+        return True
     delivered = isinstance(fact, AgentDelivered)
     in_results = delivered or (isinstance(fact, AgentStep | BudgetWarned) and fact.in_results)
     transcript.add_text(text, in_results=in_results, as_it_is=delivered)

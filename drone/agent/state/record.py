@@ -156,6 +156,7 @@ class RecordState:
             case ModelStarted():
                 self.asking.asked, self.asking.waits_for_provider, self.asking.tries = known, False, known.attempt
                 self.asking.characters_asked = self.conversation.transcript.characters_said
+                self.conversation.transcript.steers_at = None
                 self._continue()
             case ModelReplied():
                 self._replied(known)

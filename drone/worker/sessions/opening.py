@@ -14,6 +14,7 @@ from drone.agent.state.own_messages import OwnMessages, TurnEnd, prompt_and_answ
 from drone.agent.state.tree import Tree
 from drone.worker.loop import AsyncStore
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
+from mcc.contracts.questions import with_words
 from mcc.contracts.turn_context import MOST_AFTER_BASE, ContextMode, TurnContext
 from mcc.redaction import Redactor
 from mcc.store.database.errors import JournalPruned
@@ -169,7 +170,8 @@ class Openings:
         """
         context = None if own.started is None else own.started.context
         mode = opening.mode if context is None else context.mode
-        end = TurnEnd(order.id, order.session_seq, redactor.text(order.prompt), outcome.status, outcome.answer)
+        prompt = redactor.text(with_words(order.words, order.prompt))
+        end = TurnEnd(order.id, order.session_seq, prompt, outcome.status, outcome.answer)
         added = own.at_end(end, mode)
         turn = stored_turn(order.session_id, added, own)
         if context is None:

@@ -51,6 +51,7 @@ class ApprovalRow(Row, table=True):
     note_json: str | None = None
     remember: str | None = None
     answer_json: str | None = None
+    answers_json: str | None = None
     requested_at: int = Field(sa_type=sa.BigInteger)
     expires_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     decided_at: int | None = Field(default=None, sa_type=sa.BigInteger)

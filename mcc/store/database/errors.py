@@ -18,7 +18,7 @@ StoreError
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
     ├── UnknownArtifact, CannotAttach, TooManyFiles
-    ├── QueueFull
+    ├── QueueFull, TooManyControls
     ├── JournalPruned
     ├── NotRevertible
     └── CannotFork
@@ -189,6 +189,10 @@ class OrderIsUnfinished(StoreRefused):
 
 class ControlNotTaken(StoreRefused):
     """The order was placed with a restriction that forbids this control."""
+
+
+class TooManyControls(StoreRefused):
+    """So many controls of an order are open that it takes no further one now."""
 
 
 class QueueFull(StoreRefused):

@@ -53,6 +53,25 @@ class SessionTaintRow(Row, table=True):
     turn: int
 
 
+class SessionWordsRow(Row, table=True):
+    """What a person said to a session when no turn of it ran (`mcc.contracts.questions.SessionWords`).
+
+    `became`: "next_turn", and `taken_by` is then the turn that shows it, None so far; or "steer" of order `taken_by`.
+    """
+
+    __tablename__ = "session_words"
+    __table_args__ = (partial_index("words_to_take", "session_id", "said_at", "id", where="taken_by IS NULL"),)
+
+    id: str = Field(primary_key=True)
+    # No foreign key: a finish adds rows, and must not wait for whoever has the session locked to place a turn.
+    session_id: str
+    words_json: str
+    became: str
+    said_at: int = Field(sa_type=sa.BigInteger)
+    taken_by: str | None = None
+
+
 SESSIONS = Row.metadata.tables["sessions"]
 SESSION_READS = Row.metadata.tables["session_reads"]
 SESSION_TAINTS = Row.metadata.tables["session_taints"]
+SESSION_WORDS = Row.metadata.tables["session_words"]

@@ -30,6 +30,7 @@ from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
 from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
 from mcc.store.database.session_tables import SESSION_TAINTS as SESSION_TAINTS
+from mcc.store.database.session_tables import SESSION_WORDS as SESSION_WORDS
 from mcc.store.database.session_tables import SESSIONS as SESSIONS
 from mcc.store.database.transcript_tables import BASES as BASES
 from mcc.store.database.transcript_tables import TRANSCRIPTS as TRANSCRIPTS
@@ -72,6 +73,7 @@ class OrderRow(Row, table=True):
     outcome_json: str | None = None
     left_out: bool = False
     origin_json: str | None = None
+    words_json: str | None = None
     pruned_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     emptied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     packed_at: int | None = Field(default=None, sa_type=sa.BigInteger)

@@ -1,6 +1,7 @@
 """Rows of controls: read, added and settled inside a transaction."""
 
 import json
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -10,12 +11,14 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal, merged
 from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.ids import root_record_id
 from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered, Said
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
+from mcc.store.database.errors import TooManyControls
 from mcc.store.database.tables import CONTROLS, ORDERS, STATE
-from mcc.store.rows.order_rows import OrderState, text_json, text_of
+from mcc.store.rows.order_rows import OrderState, requests_after, text_json, text_of
 from mcc.store.rows.texts import parsed
 
 IS_OPEN = sa.and_(CONTROLS.c.applied_seq.is_(None), CONTROLS.c.refused_json.is_(None))
@@ -31,6 +34,9 @@ _APPLIED = (
 )
 _APPLY = _APPLIED.where(CONTROLS.c.id == sa.bindparam("wanted"))
 _CANCEL = _APPLIED.where(CONTROLS.c.kind == ControlKind.CANCEL.value, CONTROLS.c.record_id.is_(None))
+_OPEN_OF_KIND = sa.select(sa.func.count()).where(
+    CONTROLS.c.order_id == sa.bindparam("wanted"), IS_OPEN, CONTROLS.c.kind == sa.bindparam("of_kind")
+)
 _REFUSE = (
     sa.update(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"), IS_OPEN).values(refused_json=sa.bindparam("why"))
 )
@@ -69,6 +75,24 @@ def control_of(row: sa.RowMapping) -> Control:
     )
 
 
+def carried(connection: Connection, order_id: str, controls: Sequence[Control]) -> list[Control]:
+    """The controls, with the model request that carried the message of each applied steer, read from the journal: the
+    first one of its agent after the entry that applied it."""
+    applied = (control for control in controls if control.kind is ControlKind.STEER and control.message)
+    steers = [control.applied_seq for control in applied if control.applied_seq]
+    if not steers:
+        return list(controls)
+    requests = requests_after(connection, order_id, min(steers))
+    told = list[Control]()
+    for control in controls:
+        if control.applied_seq in steers and control.kind is ControlKind.STEER:
+            of_agent = requests.get(control.record_id or root_record_id(order_id), ())
+            place = bisect(of_agent, control.applied_seq or 0)
+            control = control.model_copy(update={"carried_seq": of_agent[place] if place < len(of_agent) else None})
+        told.append(control)
+    return told
+
+
 def controls_of(connection: Connection, order_id: str) -> list[Control]:
     return [control_of(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id}).mappings()]
 
@@ -93,6 +117,20 @@ def add_control(connection: Connection, state: OrderState, control: Control, pri
     }
     connection.execute(_ADD, row)
     connection.execute(_NUMBER, {"wanted": state.order_id, "number": control.number})
+
+
+MOST_OPEN = 1_000
+"""How many controls of one kind an order has open at most: its agents carry out what came before, first."""
+
+
+def check_room(connection: Connection, order_id: str, kind: ControlKind) -> None:
+    """Raises `TooManyControls` when so many controls of this kind are open that no further one is taken. The caller
+    holds the order's lock."""
+    if int(connection.scalar(_OPEN_OF_KIND, {"wanted": order_id, "of_kind": kind.value}) or 0) >= MOST_OPEN:
+        raise TooManyControls(
+            f"{MOST_OPEN:,} requests of the kind {kind.value} wait for the agents of order {order_id} already: wait "
+            "until some are applied, or cancel the order"
+        )
 
 
 def why_not_taken(connection: Connection, order_id: str, kind: ControlKind, record_id: str | None = None) -> str | None:

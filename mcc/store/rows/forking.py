@@ -1,7 +1,7 @@
 """Retries and forks: orders derived from other orders, with the first part of their journals under new ids."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import assert_never
@@ -45,6 +45,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import JsonObject, Text
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.database.errors import CannotFork, OrderIsUnfinished
@@ -233,6 +234,8 @@ class DerivedOrder:
     request: JsonObject
     beginning: Beginning | None = None
     title: str | None = None
+    words: tuple[SessionWords, ...] = ()
+    """What the other order shows above its prompt."""
 
     @property
     def retry_of(self) -> str | None:
@@ -280,7 +283,7 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
         raise CannotFork(f"order {source.id} reverts another one: ask for that again, it begins from what is there now")
     new = same_input(source, at).model_copy(update={"session_id": source.session_id})
     origin = OrderOrigin(kind="retry", order_id=source.id)
-    made = DerivedOrder(new, origin, {"retry": source.id})
+    made = DerivedOrder(new, origin, {"retry": source.id}, words=source.words)
     if source.origin is None:
         return made
     _check_version(source, journal_version)
@@ -290,7 +293,7 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
     place = begun_with(entries) if entries else None
     if place is None:
         return made
-    return DerivedOrder(new, origin, {"retry": source.id}, forked(entries, place, fresh_id(), at))
+    return replace(made, beginning=forked(entries, place, fresh_id(), at))
 
 
 def fork_of(
@@ -327,6 +330,7 @@ def fork_of(
         request={"fork": source.id, "after": request.after, "prompt": request.prompt},
         beginning=beginning,
         title=f"Fork: {title_of(request.prompt or source.prompt)}",
+        words=source.words,
     )
 
 

@@ -43,6 +43,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
+from mcc.contracts.questions import OneAnswer
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
@@ -68,7 +69,7 @@ DECIDE = (
     .where(APPROVALS.c.id == sa.bindparam("wanted"), APPROVALS.c.order_id == sa.bindparam("of"), PENDING)
     .values(
         {name: sa.bindparam(f"new_{name}") for name in ("status", "decision", "principal", "note_json", "remember")}
-        | {name: sa.bindparam(f"new_{name}") for name in ("answer_json", "decided_at")}
+        | {name: sa.bindparam(f"new_{name}") for name in ("answer_json", "answers_json", "decided_at")}
     )
 )
 _USE = (
@@ -135,6 +136,7 @@ def decision_row(order_id: str, decided: ApprovalDecided, at: int) -> dict[str, 
         "new_note_json": text_json(decided.note),
         "new_remember": decided.remember,
         "new_answer_json": None,
+        "new_answers_json": None,
         "new_decided_at": at,
     }
 
@@ -144,12 +146,13 @@ def answer_row(order_id: str, answered: QuestionAnswered, at: int) -> dict[str, 
     return {
         "wanted": answered.question_id,
         "of": order_id,
-        "new_status": "expired" if answered.expired else "answered",
+        "new_status": "expired" if answered.expired else "declined" if answered.declined else "answered",
         "new_decision": None,
         "new_principal": answered.by,
         "new_note_json": None,
         "new_remember": None,
         "new_answer_json": text_json(answered.answer),
+        "new_answers_json": to_json(answered.answers).decode() if answered.answers else None,
         "new_decided_at": at,
     }
 
@@ -157,6 +160,8 @@ def answer_row(order_id: str, answered: QuestionAnswered, at: int) -> dict[str, 
 def _item_row(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id: str) -> dict[str, Any]:
     asked, origin = entry.data, entry.origin
     assert isinstance(asked, ApprovalRequested | QuestionAsked)
+    # A question without a deadline ends where its order stops waiting for people.
+    over = asked.expires_at or (asked.waits_until if isinstance(asked, QuestionAsked) else None)
     return {
         "id": item_id,
         "order_id": order_id,
@@ -170,7 +175,7 @@ def _item_row(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id:
         "asked_json": to_json(asked).decode(),
         "asked_seq": seq,
         "requested_at": micros(entry.at),
-        "expires_at": micros(asked.expires_at) if asked.expires_at else None,
+        "expires_at": micros(over) if over else None,
     }
 
 
@@ -191,7 +196,9 @@ def item_of(row: sa.RowMapping) -> AnyItem:
         "decided_at": moment_or_none(row["decided_at"]),
     }
     if row["kind"] == "question":
-        fields = {name: asked[name] for name in ("call_id", "question", "choices", "default")}
+        question = QuestionAsked.model_validate(asked)
+        fields = {name: getattr(question, name) for name in ("call_id", "question", "choices", "default", "expires_at")}
+        fields |= {"questions": question.all_questions, "answers": _answers(row, question)}
         return ItemByKind.model_validate({**known, **fields, "answer": text_of(row["answer_json"])}).root
     known |= {"decision": row["decision"], "note": text_of(row["note_json"]), "digest": asked["digest"]}
     if row["kind"] == "outline":
@@ -199,6 +206,22 @@ def item_of(row: sa.RowMapping) -> AnyItem:
         return ItemByKind.model_validate({**known, "document_id": row["session_id"]}).root
     fields = {name: asked[name] for name in _OF_CALL}
     return ItemByKind.model_validate({**known, **fields, "remember": row["remember"], "used_seq": row["used_seq"]}).root
+
+
+def _answers(row: sa.RowMapping, asked: QuestionAsked) -> tuple[OneAnswer, ...]:
+    """How its questions ended; () while they wait, and when their order ended first."""
+    if row["answers_json"]:
+        return tuple(map(OneAnswer.model_validate, parsed(row["answers_json"])))
+    if row["status"] not in ("answered", "expired"):
+        return ()
+    said = QuestionAnswered(
+        question_id=asked.question_id,
+        call_id=asked.call_id,
+        answer=text_of(row["answer_json"]),
+        by=row["principal"],
+        expired=row["status"] == "expired",
+    )
+    return said.answers_to(asked)
 
 
 _OF_CALL = (

@@ -1,5 +1,6 @@
 """The row of an order: locking it, and writing entries under that lock."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,6 +13,7 @@ from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.shape import to_json, unchecked
 from mcc.contracts.status import FINAL, OrderStatus, Reason
 from mcc.contracts.usage import Usage
@@ -63,6 +65,15 @@ _ENTRIES = (
     .where(JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq > sa.bindparam("after"))
     .order_by(JOURNAL.c.seq)
     .limit(sa.bindparam("most"))
+)
+_REQUESTS = (
+    sa.select(JOURNAL.c.seq, JOURNAL.c.record_id, JOURNAL.c.kind)
+    .where(
+        JOURNAL.c.order_id == sa.bindparam("wanted"),
+        JOURNAL.c.seq > sa.bindparam("after"),
+        JOURNAL.c.kind == sa.literal_column(f"'{ModelStarted.kind}'"),
+    )
+    .order_by(JOURNAL.c.seq)
 )
 _SOME = sa.select(JOURNAL.c.seq, JOURNAL.c.data_json, JOURNAL.c.large_json).where(
     JOURNAL.c.order_id == sa.bindparam("wanted"), among(JOURNAL.c.seq, "numbers")
@@ -271,6 +282,16 @@ def entries_after(connection: Connection, order_id: str, after: int = 0, limit: 
     rows = _rows_after(connection, order_id, after, limit)
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def requests_after(connection: Connection, order_id: str, after: int) -> Mapping[str, Sequence[int]]:
+    """The numbers of the entries `model.started` behind number `after`, in order, by record; none if pruned."""
+    rows = connection.execute(_REQUESTS, {"wanted": order_id, "after": after}).all()
+    found = defaultdict[str, list[int]](list)
+    for row in rows or rows_in_pack(connection, order_id, after):
+        if row.kind == ModelStarted.kind:
+            found[row.record_id or ""].append(row.seq)
+    return found
 
 
 def _rows_after(connection: Connection, order_id: str, after: int, limit: int) -> Sequence[Any]:

@@ -14,6 +14,7 @@ from mcc.contracts.journal import ControlApplied, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewOrder, OrderOutcome
 from mcc.contracts.order_facts import Forked, OrderFinished, OrderQueued, OrderRequeued, OrderWaiting
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus, Reason, WaitingReason
 from mcc.contracts.usage import Usage
@@ -51,8 +52,9 @@ def queued_draft(
     *,
     retry_of: str | None = None,
     forked: Forked | None = None,
+    words: tuple[SessionWords, ...] = (),
 ) -> Draft:
-    fact = OrderQueued.of(new, session_id, session_seq, retry_of=retry_of, forked=forked)
+    fact = OrderQueued.of(new, session_id, session_seq, retry_of=retry_of, forked=forked, words=words)
     return Draft(at=at, origin=ORDER, data=fact)
 
 
@@ -80,7 +82,11 @@ def new_control(order_id: str, number: int, kind: ControlKind, request: NewContr
 
 def applied_draft(control: Control, at: datetime) -> Draft:
     fact = ControlApplied(
-        control_id=control.id, control=control.kind.value, message=control.message, reason=control.reason
+        control_id=control.id,
+        control=control.kind.value,
+        message=control.message,
+        reason=control.reason,
+        at=control.requested_at,
     )
     return order_draft(at, fact)
 

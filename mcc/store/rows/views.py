@@ -11,6 +11,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, OrderOutcome, WorkOrder
 from mcc.contracts.permission import OnAsk
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import unchecked
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
@@ -29,6 +30,7 @@ COLUMNS = (
     ORDERS.c.spec_json,
     ORDERS.c.outcome_json,
     ORDERS.c.origin_json,
+    ORDERS.c.words_json,
     ORDERS.c.left_out,
     ORDERS.c.created_at,
     ORDERS.c.finished_at,
@@ -199,6 +201,7 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         blocked_by=waits_for.order_id if waits_for and waits_for.kind == "session" else None,
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
+        words=tuple(map(SessionWords.model_validate, parsed(row["words_json"]))) if row["words_json"] else (),
         metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
     )
 

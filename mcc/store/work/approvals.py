@@ -1,6 +1,6 @@
 """The inbox: approvals, outlines and questions, decided under the lock of their order."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,10 +22,18 @@ from mcc.contracts.inbox_facts import (
     reply_fact,
 )
 from mcc.contracts.permission import SavedRule
+from mcc.contracts.questions import NewAnswer, answers_to
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.clock import micros
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
+from mcc.store.database.errors import (
+    AlreadyDecided,
+    ApprovalOver,
+    BadCursor,
+    CannotRemember,
+    UnknownApproval,
+    UnknownSession,
+)
 from mcc.store.database.tables import APPROVALS, STATE
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control
@@ -36,6 +44,7 @@ from mcc.store.rows.order_rows import OrderState, lock, write
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import Page
 from mcc.store.work.claims import resume
+from mcc.store.work.late_answers import Late, answer_late
 
 DECIDED = "approval decided"
 APPROVAL_KINDS = frozenset({"approval", "outline"})
@@ -122,13 +131,41 @@ class ApprovalStore:
         )
         return self._database.write(lambda connection: self._decide(connection, said, APPROVAL_KINDS))
 
-    def answer(self, item_id: str, answer: str, *, principal: str) -> Decided:
-        """Answer a question; repeating the same answer changes nothing.
+    def answer(self, item_id: str, answer: NewAnswer, *, principal: str) -> Decided | Late:
+        """Answer an item's questions; repeating the same answers changes nothing. Where nobody waits for them any more,
+        they are passed on to the session.
 
-        Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`.
+        Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`, `TooManyControls`, and `BadAnswer` for answers that
+        do not fit the questions.
         """
-        said = Said(item_id=item_id, answer=answer, by=principal)
-        return self._database.write(lambda connection: self._decide(connection, said, QUESTION_KINDS))
+        row = self._database.read(lambda connection: _row(connection, item_id, QUESTION_KINDS))
+        asked = _fact(row)
+        assert isinstance(asked, QuestionAsked)
+        answers = answers_to(asked.all_questions, answer)
+        known = None if answers is None else dict(answers)
+        said = Said(item_id=item_id, answers=known, declined=answers is None, by=principal)
+        try:
+            return self._database.write(lambda connection: self._decide(connection, said, QUESTION_KINDS))
+        except ApprovalOver as over:
+            if answers is None:
+                raise
+            return self._late(str(row["session_id"]), asked, answers, principal, over)
+
+    def _late(
+        self, session_id: str, asked: QuestionAsked, answers: Mapping[str, str], principal: str, over: ApprovalOver
+    ) -> Late:
+        at = self._database.clock.now()
+
+        def work(connection: Connection) -> Late:
+            late = answer_late(connection, session_id, asked, answers, principal, at)
+            detail = {"item": asked.question_id, "decision": "answer", "became": late.answer.became}
+            add_note(connection, at, DECIDED, principal=principal, order_id=late.answer.order_id, detail=detail)
+            return late
+
+        try:
+            return self._database.write(work)
+        except UnknownSession:
+            raise over from None
 
     def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
         order_id = _row(connection, said.item_id, kinds)["order_id"]
@@ -212,10 +249,7 @@ def settle_overdue(connection: Connection, state: OrderState, at: datetime, now:
     afterwards, None if there was no such item."""
     changed: OrderState | None = None
     for row in connection.execute(_OVERDUE_OF, {"of": state.order_id, "now": now}).mappings().all():
-        asked = _fact(row)
-        default = asked.default if isinstance(asked, QuestionAsked) else None
-        held = changed or state
-        settle_item(connection, held, row, Said(item_id=row["id"], answer=default, expired=True), at)
+        settle_item(connection, changed or state, row, Said(item_id=row["id"], expired=True), at)
         changed = lock(connection, state.order_id)
     return changed
 
@@ -223,6 +257,8 @@ def settle_overdue(connection: Connection, state: OrderState, at: datetime, now:
 def _resumed_because(fact: InboxReply) -> str:
     """The message of the entry `order.resumed`."""
     if isinstance(fact, QuestionAnswered):
+        if fact.declined:
+            return "the answer to its question was declined"
         return "nobody answered its question in time" if fact.expired else "its question was answered"
     what = "the outline" if not fact.call_id else "a tool call of it"
     done = {"approve": "was approved", "deny": "was denied", "expired": "was not decided in time"}[fact.decision]
@@ -251,7 +287,8 @@ def _check_same(item: AnyItem, said: Said) -> None:
         over = "nobody decided it in time" if item.status == "expired" else "its order, or its agent, has ended"
         raise ApprovalOver(f"this waits for nobody any more: {over}")
     if item.kind == "question":
-        if item.answer != said.answer:
+        before = None if item.status == "declined" else {one.id: one.answer for one in item.answers}
+        if before != said.answers:
             raise AlreadyDecided("this was answered already, with another answer")
     elif item.kind != "note" and item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")

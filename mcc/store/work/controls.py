@@ -14,12 +14,22 @@ from mcc.store.database.clock import micros
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import ControlNotTaken, OrderIsFinal
 from mcc.store.database.tables import CONTROLS, among
-from mcc.store.rows.control_rows import IS_OPEN, add_control, control_of, controls_of, refuse_control, why_not_taken
+from mcc.store.rows.control_rows import (
+    IS_OPEN,
+    add_control,
+    carried,
+    check_room,
+    control_of,
+    controls_of,
+    refuse_control,
+    why_not_taken,
+)
 from mcc.store.rows.order_rows import OrderState, entries_after, is_held, lock
 from mcc.store.rows.transitions import (
     ControlEffect,
     accepted_by,
     cancelled_by,
+    cancels_order,
     effect_of,
     final_sentence,
     new_control,
@@ -57,7 +67,7 @@ class Controls:
 
         If no drone runs the order, a cancel ends it at once; a resume, or the cancel of one agent, queues a waiting
         order again; other controls stay open for the next holder. A control for a single agent of an order that was
-        never claimed is refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`.
+        never claimed is refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`, `TooManyControls`.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
@@ -68,7 +78,7 @@ class Controls:
         """As `request` for several controls, in one transaction; answers them in the same sequence.
 
         If one of them cancels the whole order, only that one is carried out, and the others are refused. Raises
-        `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`, and adds none then.
+        `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`, `TooManyControls`, and adds none then.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
@@ -104,7 +114,7 @@ class Controls:
 
         def controls(connection: Connection) -> Sequence[Control]:
             is_pruned(connection, order_id)
-            return controls_of(connection, order_id)
+            return carried(connection, order_id, controls_of(connection, order_id))
 
         return self._database.read(controls)
 
@@ -128,6 +138,8 @@ def requested(
     control = new_control(order_id, state.control_seq + 1, kind, request, at)
     if why := why_not_taken(connection, order_id, kind, control.record_id):
         raise ControlNotTaken(why)
+    if not refused and not cancels_order(control):
+        check_room(connection, order_id, kind)
     # Worked out before the control is added, which would be among those before it.
     effect = ControlEffect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)

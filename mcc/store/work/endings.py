@@ -28,6 +28,7 @@ from mcc.store.rows.order_rows import (
     write,
 )
 from mcc.store.rows.packs import pack_record, record_in_pack
+from mcc.store.rows.session_words import keep_unread
 from mcc.store.rows.taint_rows import mark_tainted
 from mcc.store.rows.texts import cut, digests, parsed, whole
 from mcc.store.rows.transitions import ENDED, StoreEnding, ended_by_store, ended_unread
@@ -103,6 +104,7 @@ def end(
         # Before the rest is refused: a cancel that was honoured must not be told as refused.
         if outcome.status is OrderStatus.CANCELLED:
             apply_cancels(connection, state.order_id, micros(at), ended.last_seq)
+        keep_unread(connection, state)
         refuse_open_controls(connection, state.order_id, ENDED)
     return ended
 

@@ -32,11 +32,12 @@ from mcc.store.database.tables import ORDERS, SESSIONS, STATE
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.rows.artifact_rows import held_for
 from mcc.store.rows.audit import add_note
-from mcc.store.rows.control_rows import add_control, controls_of, why_not_taken
+from mcc.store.rows.control_rows import add_control, check_room, controls_of, why_not_taken
 from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
 from mcc.store.rows.new_rows import NewRows
 from mcc.store.rows.order_rows import OrderState, lock, text_json
 from mcc.store.rows.session_rows import IS_THERE, source_of_fork
+from mcc.store.rows.session_words import reads_words, take_words
 from mcc.store.rows.texts import text_digest
 from mcc.store.rows.transcript_rows import void_bases
 from mcc.store.rows.transitions import (
@@ -229,6 +230,7 @@ class Placing:
                 and head.status is OrderStatus.RUNNING
                 and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
             ):
+                check_room(connection, head.order_id, ControlKind.STEER)
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
                 add_control(connection, head, steer, self.principal)
                 return AcceptedOrder(head.order_id, created=False, steer=steer)
@@ -293,6 +295,9 @@ class Placing:
         if source is not None:
             self._hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
         order_id = beginning.order_id if beginning else fresh_id()
+        words = derived.words if derived else ()
+        if turn > 1 and reads_words(new.kind):
+            words = (*words, *take_words(connection, session_id, order_id))
         first = queued_draft(
             new,
             session_id,
@@ -300,6 +305,7 @@ class Placing:
             self.at,
             retry_of=derived.retry_of if derived else None,
             forked=derived.forked if derived else None,
+            words=words,
         )
         drafts = [first, *(beginning.drafts if beginning else ())]
         entries = rows.write(order_id, drafts)
@@ -311,6 +317,7 @@ class Placing:
             "spec_json": to_json(new.model_copy(update={"on_ask": new.on_ask or self.on_ask})).decode(),
             "created_at": micros(self.at),
             "origin_json": to_json(derived.origin).decode() if derived else None,
+            "words_json": to_json(words).decode() if words else None,
         }
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)

@@ -11,12 +11,14 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import OrderOrigin, WorkOrder
+from mcc.contracts.questions import with_words
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.turn_context import ContextMode, LastRequest, TurnBefore
 from mcc.store.database.engine import Database
 from mcc.store.database.tables import BASES, JOURNAL, ORDERS, SESSIONS, STATE, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.packs import packs_of
+from mcc.store.rows.session_words import words_in
 from mcc.store.rows.stored_turns import StoredTurn
 from mcc.store.rows.taint_rows import is_tainted
 from mcc.store.rows.texts import digests, parsed, whole
@@ -59,7 +61,7 @@ class SessionPast:
 @dataclass(frozen=True, slots=True)
 class TurnRow:
     """How an ended turn went, as its order's row says. `steers`: what people told its master later. `pruned`: its
-    journal may not be read any more."""
+    journal may not be read any more. `prompt`: with the words above it."""
 
     order_id: str
     session_id: str
@@ -144,6 +146,7 @@ _ROWS = (
         ORDERS.c.session_id,
         ORDERS.c.session_seq,
         ORDERS.c.spec_json,
+        ORDERS.c.words_json,
         ORDERS.c.outcome_json,
         ORDERS.c.pruned_at,
         STATE.c.status,
@@ -308,7 +311,7 @@ def _turn_row(row: Any, steers: Sequence[str]) -> TurnRow:
         order_id=row.id,
         session_id=row.session_id,
         session_seq=row.session_seq,
-        prompt=spec["prompt"],
+        prompt=with_words(words_in(row.words_json), spec["prompt"]),
         steers=steers,
         status=OrderStatus(row.status),
         answer=outcome.get("answer"),

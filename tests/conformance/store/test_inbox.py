@@ -16,6 +16,7 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked, ShownPreview
 from mcc.contracts.journal import AgentFinished, ToolStarted
 from mcc.contracts.permission import SavedRule, Why
+from mcc.contracts.questions import NewAnswer
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.database.errors import (
@@ -268,12 +269,14 @@ def test_a_question_is_answered_once(scene: Scene) -> None:
     with pytest.raises(UnknownApproval):
         decide(scene, id="question-1")
     store = scene.store.approvals
-    done = store.answer("question-1", "b", principal="operator")
-    assert isinstance(done.item, QuestionItem) and (done.item.answer, done.item.status) == ("b", "answered")
+    done = store.answer("question-1", NewAnswer(answer="b"), principal="operator")
+    assert isinstance(done, Decided) and isinstance(done.item, QuestionItem)
+    assert (done.item.answer, done.item.status) == ("b", "answered")
     assert scene.status(held.order_id) is OrderStatus.QUEUED
-    assert not store.answer("question-1", "b", principal="operator").changed
+    again = store.answer("question-1", NewAnswer(answers={"1": "b"}), principal="operator")
+    assert isinstance(again, Decided) and not again.changed
     with pytest.raises(AlreadyDecided):
-        store.answer("question-1", "a", principal="operator")
+        store.answer("question-1", NewAnswer(answer="a"), principal="operator")
     assert [one.kind for one in store.list(kinds={"question"}).items] == ["question"]
     assert store.list(kinds={"approval", "outline"}).items == []
 

@@ -472,7 +472,8 @@ async def test_a_steer_is_read_before_the_next_round_and_is_an_entry_before_the_
     world = World(ScriptedModel([Line(calls=(call("look"),)), "I mind it."]), FunctionTools([look]))
     report = await world.run()
     assert report.text == "I mind it."
-    assert world.model.asks[1].messages[-1] == UserMessage("Mind the dog.")
+    last = world.model.asks[1].messages[-1]
+    assert isinstance(last, UserMessage) and last.text.endswith("Z] Mind the dog.")
     assert world.kinds()[4:7] == ["tool.finished", "control.applied", "model.started"]
     record = world.journal.fold.record()
     assert record is not None

@@ -149,7 +149,7 @@ async def test_what_was_said_to_an_agent_that_waits_is_read_before_it_asks_again
     assert said.open and tries(tree, "north") == [1]
     await tree.steering.resume(record_id=north)
     assert await end_of(tree) == "Both looked."
-    assert tree.said_to("north") == ["north", "Hurry."]
+    assert tree.said_to("north") == ["north", f"[{said.requested_at:%Y-%m-%dT%H:%M:%SZ}] Hurry."]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["the turn", "the agent"])

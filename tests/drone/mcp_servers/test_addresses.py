@@ -18,8 +18,9 @@ from drone.models.scripted import Line, ScriptedModel, call
 from mcc.addresses import AddressRule, endpoint_of
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.approvals import AnyItem, NewAnswer, QuestionItem
+from mcc.contracts.approvals import AnyItem, QuestionItem
 from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.contracts.questions import NewAnswer
 from tests.drone.mcp_servers.conftest import nowhere
 from tests.drone.mcp_servers.web_server import Served, answer, event, served
 

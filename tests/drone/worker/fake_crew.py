@@ -53,6 +53,7 @@ class FakeCrew(Crew):
     programs = None
     egress = None
     expire_seconds = 3_600.0
+    wait_seconds = 30 * 86_400.0
     context_mode: ContextMode = "full"
 
     @property

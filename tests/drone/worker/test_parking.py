@@ -272,7 +272,7 @@ async def test_a_refused_order_reads_messages_when_it_continues_and_asks_at_once
 
     async with a_drone(store, order) as second:
         assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
-        assert second.tree.said_to(MASTER)[-1] == "Hurry." and second.now(steer).applied_seq is not None
+        assert second.tree.said_to(MASTER)[-1].endswith("Z] Hurry.") and second.now(steer).applied_seq is not None
 
 
 async def test_an_order_with_other_active_agents_is_not_parked_for_the_refused_one() -> None:

@@ -26,9 +26,11 @@ from mcc.configuration.settings import SessionSettings
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStarted, AgentStep
 from mcc.contracts.order import NewFork, WorkOrder
+from mcc.contracts.questions import SessionWords
 from mcc.contracts.status import OrderStatus
-from mcc.contracts.turn_context import MOST_AFTER_BASE, TurnContext
+from mcc.contracts.turn_context import MOST_AFTER_BASE, ContextMode, TurnContext
 from mcc.store.database.tables import BASES, TRANSCRIPTS
+from mcc.store.rows.session_words import add_words
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -149,7 +151,7 @@ async def test_whatever_turns_do_the_next_one_begins_with_what_they_sent_and_hea
         assert talk.stored(order) == talk.folded(order)
         sent = (*last, AssistantMessage.of(ended, model=talk.model.name if order.answer else ""))
     assert {type(message) for message in sent} == {UserMessage, AssistantMessage, ToolResults}
-    assert any(message == UserMessage("And the tulips?") for message in sent)
+    assert any(isinstance(one, UserMessage) and one.text.endswith("Z] And the tulips?") for one in sent)
 
 
 async def test_a_turn_is_shown_the_same_when_everything_that_is_stored_is_lost(talk: Talk) -> None:
@@ -308,3 +310,47 @@ async def test_in_the_cheap_mode_a_turn_leaves_its_prompt_and_its_answer(tmp_pat
         )
         context = talk.context(second)
         assert context is not None and context.mode == "answers"
+
+
+@pytest.mark.parametrize("mode", ["full", "answers"])
+async def test_what_was_said_between_two_turns_is_above_the_prompt_also_in_later_turns(
+    tmp_path: Path, mode: ContextMode
+) -> None:
+    settings = Settings(workspace_roots=(tmp_path,), sessions=SessionSettings(context=mode))
+    async with Talk(tmp_path, settings) as talk:
+        first = await talk.say("one")
+        words = [
+            SessionWords(at=first.created_at, text="Roses.", question="Which?"),
+            SessionWords(at=first.created_at, text="Hm."),
+        ]
+        talk.store.database.write(lambda one: add_words(one, "w", first.session_id, words))
+        second = await talk.say("two", first.session_id)
+        stamp = f"[{first.created_at:%Y-%m-%dT%H:%M:%SZ}]"
+        prompt = f"{stamp} The answer to the earlier question “Which?”: Roses.\n\n{stamp} Hm.\n\ntwo"
+        assert second.prompt == "two" and list(second.words) == words
+        told = talk.asked[-1].messages[-1]
+        assert isinstance(told, UserMessage) and request_in(told.text) == prompt
+        record = talk.store.orders.record(second.id)
+        assert record is not None and record.title == "two"
+        await talk.say("three", first.session_id)
+        seen = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+        assert seen == ["one", prompt, "three"]
+        talk.forget()
+        await talk.say("four", first.session_id)
+        again = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+        assert again == ["one", prompt, "three", "four"]
+
+
+async def test_what_a_cancelled_turn_did_not_read_is_above_the_next_prompt(talk: Talk) -> None:
+    order = talk.place("never", workspace=str(talk.folder))
+    working = asyncio.create_task(talk.runner.work(order.id))
+    await talk.silent.wait()
+    for kind, message in ((ControlKind.STEER, "Look south."), (ControlKind.CANCEL, None)):
+        talk.store.controls.request(order.id, kind, NewControl(message=message), principal="test")
+    run = next(one for one in talk.executions if one.order_id == order.id)
+    await run.take(talk.store.controls.pending({order.id: 0}))
+    await working
+    following = await talk.say("two", order.session_id)
+    assert [one.text for one in following.words] == ["Look south."]
+    told = talk.asked[-1].messages[-1]
+    assert isinstance(told, UserMessage) and request_in(told.text).endswith("Look south.\n\ntwo")

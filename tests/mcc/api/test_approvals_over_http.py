@@ -8,6 +8,7 @@ import pytest
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAsked
 from mcc.contracts.permission import SavedRule
+from mcc.contracts.questions import OneQuestion
 from mcc.contracts.status import WaitingReason
 from mcc.store.rows.values import Parking
 from mcc.store.store import Store
@@ -132,3 +133,87 @@ async def test_a_call_and_a_question_of_a_running_order_are_decided_and_an_appro
     assert (grant["key"], grant["scope"], grant["scope_id"]) == ("git_commit", "order", placed["id"])
     assert (await api.delete(f"/api/v1/grants/{grant['id']}")).status_code == 204
     is_problem(await api.delete(f"/api/v1/grants/{grant['id']}"), 404)
+
+
+QUESTION = "/api/v1/questions/{question_id}"
+ASKED = QuestionAsked(
+    question_id="q1",
+    call_id="c2",
+    question="Which database?",
+    questions=(
+        OneQuestion(id="db", question="Which database?", choices=("SQLite", "PostgreSQL"), free=False),
+        OneQuestion(id="port", question="Which port?", default="8420"),
+    ),
+)
+
+
+async def asked_of(api: httpx.AsyncClient, store: Store, **more: Any) -> dict[str, Any]:
+    """A running order that has asked its questions."""
+    placed: dict[str, Any] = (await api.post(ORDERS, json={"prompt": "Go.", **more})).json()
+    held = HandDrone(store).claim(placed["id"])
+    held.start("Go.")
+    held.write(ASKED)
+    return placed
+
+
+async def answered(api: httpx.AsyncClient, body: object) -> httpx.Response:
+    return await api.post(QUESTION.format(question_id="q1"), json=body)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "answer"),
+        ({"answer": "SQLite"}, "answer"),
+        ({"answer": ""}, "answer"),
+        ({"answers": {"db": "SQLite"}}, "answers"),
+        ({"answers": {"db": "MySQL", "port": "1"}}, "answers.db"),
+        ({"answers": {"db": "SQLite", "port": "1", "name": "x"}}, "answers"),
+        ({"answers": {"db": "SQLite", "port": "x" * 20_001}}, "answers.port"),
+        ({"answers": {"db": "SQLite", "port": "1"}, "decline": True}, "answer"),
+        ({"decline": False}, "answer"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_the_questions_is_told_what_would(
+    api: httpx.AsyncClient, store: Store, body: dict[str, Any], field: str
+) -> None:
+    await asked_of(api, store)
+    answer = await answered(api, body)
+    is_problem(answer, 422)
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert store.approvals.get("q1").status == "pending"
+
+
+async def test_several_questions_are_answered_or_declined_once(
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
+) -> None:
+    await asked_of(api, store)
+    whole = {"answers": {"db": "SQLite", "port": "80"}}
+    first, again = await answered(api, whole), await answered(api, whole)
+    check(document, first, QUESTION)
+    assert (first.status_code, again.status_code, first.json()) == (200, 200, again.json())
+    assert [one["answer"] for one in first.json()["answers"]] == ["SQLite", "80"]
+    assert [one["id"] for one in first.json()["questions"]] == ["db", "port"]
+    is_problem(await answered(api, {"answers": {"db": "SQLite", "port": "81"}}), 409)
+    is_problem(await answered(api, {"decline": True}), 409)
+
+
+async def test_an_answer_to_a_dead_orders_question_is_told_what_became_of_it(
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
+) -> None:
+    placed = await asked_of(api, store)
+    path, whole = f"{ORDERS}/{placed['id']}", {"answers": {"db": "SQLite", "port": "80"}}
+    last = store.orders.get(placed["id"]).last_seq
+    store.claims.park(Parking(placed["id"], 1, last, 0, WaitingReason.QUESTION, "it asks"))
+    await api.post(f"{path}/cancel")
+    assert (await api.get(path)).json()["status"] == "cancelled"
+    late = await answered(api, whole)
+    check(document, late, QUESTION)
+    assert (late.status_code, late.json()) == (202, {"became": "next_turn", "order_id": None})
+    assert (await answered(api, whole)).json() == late.json()
+    is_problem(await answered(api, {"decline": True}), 410)
+    following = (await api.post(ORDERS, json={"prompt": "On.", "session_id": placed["session_id"]})).json()
+    assert [(one["question"], one["text"]) for one in following["words"]] == [
+        ("Which database?", "SQLite"),
+        ("Which port?", "80"),
+    ]

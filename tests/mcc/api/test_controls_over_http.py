@@ -152,7 +152,9 @@ async def test_an_order_that_does_not_exist_takes_none(api: httpx.AsyncClient, k
     assert answer.status_code == 404
 
 
-@pytest.mark.parametrize("body", [{"record_id": "x"}, {"mesage": "x"}, {"message": "x" * 20_001}, [], "x"])
+@pytest.mark.parametrize(
+    "body", [{"record_id": "x"}, {"mesage": "x"}, {"message": "x" * 20_001}, {"message": "x" * 1_000_000}, [], "x"]
+)
 async def test_a_request_that_is_malformed_is_refused(api: httpx.AsyncClient, body: object) -> None:
     order_id = await placed(api)
     assert (await api.post(f"{ORDERS}/{order_id}/cancel", json=body)).status_code == 422
@@ -281,3 +283,18 @@ async def test_a_cancel_of_the_whole_order_wins_over_what_is_asked_with_it(
     assert store.orders.get(order_id).status == ("running" if is_running else "cancelled")
     again = await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": [{"kind": "pause"}]})
     assert again.status_code == (202 if is_running else 409)
+
+
+async def test_of_ten_thousand_steers_those_beyond_what_an_agent_reads_are_refused_for_now(
+    api: httpx.AsyncClient, store: Store
+) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    twenty = {"controls": [{"kind": "steer", "message": "x"}] * 20}
+    statuses = [(await api.post(f"{ORDERS}/{order_id}/controls:batch", json=twenty)).status_code for _ in range(60)]
+    assert statuses == [202] * 50 + [429] * 10
+    refused = await api.post(f"{ORDERS}/{order_id}/steer", json={"message": "x"})
+    assert refused.status_code == 429 and "1,000 requests of the kind steer" in refused.json()["detail"]
+    assert int(refused.headers["retry-after"]) > 0
+    assert (await api.post(f"{ORDERS}/{order_id}/cancel")).status_code == 202
+    assert len(store.controls.of_order(order_id)) == 1_001

@@ -76,6 +76,7 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.permission import SavedRule, Why
+from mcc.contracts.questions import OneAnswer, OneQuestion, SessionWords
 from mcc.contracts.record import (
     ChatRecord,
     GateStep,
@@ -154,6 +155,7 @@ FACTS: tuple[Fact, ...] = (
         metadata={"ticket": "OPS-17"},
         retry_of=ORDER_ID,
         forked=Forked(order_id=ORDER_ID, after=9, until=7),
+        words=(SessionWords(at=AT, text="The second one.", question="Which one?", by="operator"),),
     ),
     OrderClaimed(attempt=1, epoch=1, drone="drone-1", incarnation=INCARNATION),
     OrderRequeued(epoch=2, lost=INCARNATION, message="The drone was lost."),
@@ -345,6 +347,7 @@ FACTS: tuple[Fact, ...] = (
         tools_removed=("read_file",),
         metadata={"ticket": "OPS-18", "owner": None},
         by="parent",
+        at=AT,
     ),
     AgentDelivered(
         child_id=CHILD,
@@ -387,9 +390,19 @@ FACTS: tuple[Fact, ...] = (
         choices=("this", "that"),
         default="this",
         expires_at=AT,
+        questions=(
+            OneQuestion(id="which", question="Which one?", choices=("this", "that"), free=False, default="this"),
+        ),
+        waits_until=LATER,
     ),
     QuestionAnswered(
-        question_id="question-1", call_id=CALL, answer="this", by="operator", expired=True, control_id="control-3"
+        question_id="question-1",
+        call_id=CALL,
+        answer="this",
+        by="operator",
+        expired=True,
+        control_id="control-3",
+        answers=(OneAnswer(id="which", status="expired", answer="this", by="operator"),),
     ),
 )
 
@@ -588,6 +601,7 @@ CONTROL = Control(
     delivered_at=AT,
     applied_at=LATER,
     applied_seq=9,
+    carried_seq=12,
     refused=None,
 )
 

@@ -84,7 +84,7 @@ def test_what_people_asked_is_a_plain_line_too() -> None:
     assert lines == [
         "order paused (lunch)",
         "order goes on",
-        "master: is told: Mind the tests",
+        "master: is to be told: Mind the tests",
         "  explore: loses run_shell (too slow)",
         "  explore: is cancelled (wrong quay)",
     ]

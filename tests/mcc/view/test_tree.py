@@ -9,7 +9,7 @@ from rich.console import Console
 from mcc.contracts.entry import ORDER, Origin
 from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested
 from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied, WorkspaceCheckpointed
-from mcc.contracts.model_facts import ModelReplied, ModelRetried
+from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
@@ -124,10 +124,12 @@ def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
     assert shown(journal(*TURN, *steers)).endswith(
         "└── … explore  Read [bold]the⟦U+001B⟧[31m code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
         "    ├── ⠋ read_file  a.py\n"
-        "    ├── » is told: Mind the tests\n"
+        "    ├── » is to be told: Mind the tests\n"
         "    └── » has a new task: Look south; loses read_file, web_read"
     )
     assert "paused" not in shown(journal(*TURN, *steers, (CHILD, asked("resume"))))
+    requested = (CHILD, ModelStarted(round=2, attempt=1, model="m"))
+    assert "» is told: Mind the tests" in shown(journal(*TURN, *steers, requested))
     assert "paused" not in shown(journal(*TURN, *steers, *END))
 
 
