@@ -131,7 +131,9 @@ class Crew:
                     workspace = await threads.claim(self._open_workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.checkpoints.revert(order, workspace, turn, context.reached))
-                order_tools = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
+                order_tools = OrderTools(
+                    self._toolbox, self._home, redactor, order.id, context.notes, context.history, jobs
+                )
                 seen = context.seen
                 if workspace is not None and seen is None:
                     seen = await threads.claim(self.seen_in, workspace)

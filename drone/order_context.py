@@ -8,6 +8,7 @@ from typing import NamedTuple
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.inbox import People
 from drone.agent.ports.environment import Environment
+from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.write_access import SharedWriting, WriteAccess
@@ -70,6 +71,8 @@ class OrderContext:
     """The document that the order generates or talks about."""
     notes: NotesPort | None = None
     """The notes of the order's project."""
+    history: HistoryPort | None = None
+    """The history of the order's session."""
     attachments: AttachmentPort | None = None
     """The files that the order was given."""
     reached: Collection[str] = ()
@@ -79,26 +82,33 @@ class OrderContext:
         """The turn of the order, new or resumed, with secrets redacted in everything that it writes."""
         journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
         writing = None if self.access is None else SharedWriting(self.access)
-        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people, writing)
+        turn = Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people, writing)
+        for shown in self.session.shown:
+            for digest in shown.artifacts:
+                turn.artifacts.register(digest)
+            turn.artifacts.register_pictures(*shown.pictures)
+        turn.artifacts.history = self.history
+        return turn
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTools:
     """The tools of one order's agents. `home`: the directory of worktrees; `notes`: the notes of the order's project;
-    `jobs`: the order's background jobs."""
+    `history`: that of its session; `jobs`: the order's background jobs."""
 
     toolbox: Toolbox
     home: WorktreeHome
     redactor: Redactor
     order_id: str
     notes: NotesPort | None
+    history: HistoryPort | None
     jobs: Jobs
 
     def within(
         self, workspace: Workspace | None, detected: Detected, checkpoints: OrderCheckpoints | None = None
     ) -> ToolSet:
         """The tools for a workspace, or those without one. They save what they change in `checkpoints` first."""
-        tools = self.toolbox.tools(workspace, detected, checkpoints, self.notes, self.jobs)
+        tools = self.toolbox.tools(workspace, detected, checkpoints, self.notes, self.history, self.jobs)
         return Redacted(Joined(tools, self.toolbox.artifacts), self.redactor)
 
     def place(self, workspace: Workspace, look: Look, checkpoints: OrderCheckpoints) -> Place:

@@ -114,6 +114,8 @@ class Run:
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         besides = len(agent.system) + sum(len(spec.description) for spec in agent.specs) + len(task.prompt)
         self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
+        if self._opening.put_away:
+            self._turn.artifacts.put_away()
         beginning = self._session_beginning()
         setup = await beginning.setup(self._journal.kept)
         text = agent.setup if setup is None else agent.setup_with(setup.system, setup.specs)

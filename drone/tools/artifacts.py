@@ -41,11 +41,16 @@ async def read_artifact(
         start: First character, from 0.
         length: Characters to read.
     """
-    if context.artifacts and (picture := context.artifacts.picture(id)) is not None:
+    return await read_piece(context, id, start, length)
+
+
+async def read_piece(context: ToolContext, handle: str, start: int, length: int) -> Output:
+    """A piece of the text with this handle, or the picture. Raises `ToolFailed`."""
+    if context.artifacts and (picture := context.artifacts.picture(handle)) is not None:
         return Output(f"{one_line(picture.name, _NAME)}, {picture.media_type}\n", images=(picture,))
-    text = await context.artifacts.read(id) if context.artifacts else None
+    text = await context.artifacts.read(handle) if context.artifacts else None
     if text is None:
-        shown = ascii(handle_of(id))
+        shown = ascii(handle_of(handle))
         raise ToolFailed(f"There is no artifact {shown} in this turn; the handles stand where a text was cut.")
     if start >= len(text):
         raise ToolFailed(f"The text has {len(text):,} characters, counted from 0: start must be below {len(text)}.")

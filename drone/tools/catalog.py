@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.messages import SHELL_READ, ToolSpec
 from drone.agent.turns.toolset import ToolSet
@@ -39,6 +40,7 @@ from drone.tools.frame.wrappers import only_reading
 from drone.tools.git.program import Git
 from drone.tools.git.reading import GitTools
 from drone.tools.git.writing import GitWriteTools
+from drone.tools.history import HISTORY_TOOLS
 from drone.tools.notes import NOTE_TOOLS
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.shell.commands import NO_SHELL, Shell, ShellTools
@@ -100,6 +102,7 @@ class Toolbox:
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
         notes: NotesPort | None = None,
+        history: HistoryPort | None = None,
         jobs: Jobs | None = None,
     ) -> ToolSet:
         """The tools of one order. Raises `PathError` when `workspace` is a path and no directory.
@@ -107,11 +110,12 @@ class Toolbox:
         Without a workspace there are skills, questions to people, notes, web tools and the operator's own tools; shell,
         git and `outline` are left out where they cannot be used. `detected` is the environment that a resumed order has
         already detected. `checkpoints` save files before the order changes them; without them there are no tools that
-        write files. `notes` are those of the order's project; without them there are no note tools. `jobs` are the
-        order's background jobs.
+        write files. `notes` are those of the order's project; without them there are no note tools. `history` is
+        that of the order's session, likewise; `jobs` are the order's background jobs.
         """
         web = tuple(tool for tool, problem in self._web if problem is None)
-        own_tools = (*self._asking, *(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
+        kept = (*(self._notes if notes else ()), *(map(FunctionTool.of, HISTORY_TOOLS) if history else ()))
+        own_tools = (*self._asking, *kept, *web, *(tool for tool, _ in self.own.tools))
         if workspace is None:
             return FunctionTools((*self._skills, *own_tools), notes=notes)
         git = () if self.git.problem else self._git
@@ -136,7 +140,7 @@ class Toolbox:
             *_capabilities(self._git, self.git.problem),
             *_capabilities(self._shell, self.shell.problem),
             *map(capability, self.artifacts.specs()),
-            *_capabilities(self._notes),
+            *_capabilities((*self._notes, *_tools(*HISTORY_TOOLS))),
             *(capability(tool.spec, problem) for tool, problem in self._web),
             *self.own.capabilities(),
         )

@@ -24,6 +24,7 @@ from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople, is_cloned
+from drone.worker.sessions.history import OrderHistory
 from drone.worker.sessions.opening import OpeningLost, Openings
 from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
@@ -190,6 +191,7 @@ class Runner:
                     access=execution.access,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key, self._crew.accepts),
+                    history=OrderHistory(self._store, journal, claim.order, execution.redactor),
                     attachments=OrderAttachments(self._store, journal, claim.order.id),
                     reached=reached,
                 )

@@ -27,6 +27,7 @@ from mcc.api.streams import Begun, TextStream
 from mcc.api.submission import checked
 from mcc.contracts.answers import Listing
 from mcc.contracts.cancelling import OrdersCancelled, OrdersToCancel
+from mcc.contracts.history import FoundLimit, HistoryFound, Question
 from mcc.contracts.order import NewOrder
 from mcc.contracts.sessions import (
     NewSession,
@@ -140,6 +141,18 @@ async def usage(session_id: SessionId, service: ServiceHere, window: WindowHere)
     return whole(await service.offload(service.store.sessions.usage, session_id), window)
 
 
+@router.get("/sessions/{session_id}/search", responses=answers(HistoryFound))
+async def search_session(
+    session_id: SessionId, service: ServiceHere, q: Question, turn: TurnBefore = None, limit: FoundLimit = 10
+) -> Response:
+    """Entries of the session's turns, and of those that it was forked from, in which words of `q` stand.
+
+    A word also finds longer ones that begin like it. Best match first, then newest. `turn`: only in that turn. What is
+    not indexed yet is read first, for at most 5 seconds; turns that were not reached are named in `not_searched`.
+    """
+    return answer(await service.slow(_search, service, session_id, q, turn, limit))
+
+
 @router.get(
     "/sessions/{session_id}/export",
     responses={
@@ -159,6 +172,14 @@ async def export(session_id: SessionId, service: ServiceHere, format: ExportForm
     session = await service.offload(service.store.sessions.get, session_id, principal=PRINCIPAL)
     pieces = await Begun.of(exported(service, session, format))
     return TextStream(pieces, media_type=MEDIA_TYPES[format])
+
+
+def _search(service: Service, session_id: str, question: str, turn: int | None, limit: int) -> HistoryFound:
+    history = service.store.history
+    turns = history.of_session(session_id)
+    if turn is not None:
+        turns = [one for one in turns if one.number == turn]
+    return history.search(turns, question, service.redactor().text, limit=limit).found
 
 
 def _open(service: Service, new: NewSession) -> Session:

@@ -280,6 +280,44 @@ def usage(call: ServiceCall, session_id: SessionId) -> None:
 
 
 @service_command(app)
+def search(
+    call: ServiceCall,
+    session_id: SessionId,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="Words that stand there; one is enough.")],
+    turn: Annotated[int | None, typer.Option(help="Only in this turn.", min=1)] = None,
+    limit: Annotated[int, typer.Option(help="How many places.", min=1, max=50)] = 10,
+) -> None:
+    """Find by words what was said in a session: prompts, replies, calls and their results, of rolled back turns too.
+
+    A word also finds longer ones that begin like it. The best match comes first.
+
+    Example: mcc sessions search @last database port
+    """
+    from mcc.view.output import one_line
+
+    matches = call.client.sessions.search(session_id, " ".join(words), turn=turn, limit=limit)
+    if call.printed(matches):
+        return
+    rows = [
+        (
+            f"{item.turn}/{item.seq}",
+            clock(item.at),
+            item.agent or "person",
+            f"{item.kind}, rolled back" if item.left_out else item.kind,
+            one_line(item.excerpt, 200),
+        )
+        for item in matches.items
+    ]
+    print_table(("ENTRY", "AT", "WHO", "KIND", "TEXT"), rows, empty="None of these words was said.")
+    for why, turns in (
+        ("not searched yet, as there was no time; search again", matches.not_searched),
+        ("pruned, so that only prompt and answer are left", matches.pruned),
+    ):
+        if turns:
+            say(f"turns {', '.join(map(str, turns[:20]))}{' and others' if len(turns) > 20 else ''}: {why}")
+
+
+@service_command(app)
 def read(
     call: ServiceCall,
     session_id: SessionId,

@@ -9,6 +9,7 @@ from mcc.client.calls import Call, query
 if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
     from mcc.contracts.cancelling import OrdersCancelled
+    from mcc.contracts.history import HistoryFound
     from mcc.contracts.sessions import Session, SessionWithTurns, TurnUsage
 
 
@@ -71,6 +72,12 @@ def session_usage(session_id: str) -> "Call[tuple[TurnUsage, ...]]":
     from mcc.contracts.sessions import TurnUsage
 
     return Call("GET", _path(session_id, "/usage"), lambda body: Listing[TurnUsage].model_validate(body).items)
+
+
+def search_session(session_id: str, words: str, **wanted: object) -> "Call[HistoryFound]":
+    from mcc.contracts.history import HistoryFound
+
+    return Call("GET", _path(session_id, "/search"), HistoryFound.model_validate, query(q=words, **wanted))
 
 
 def export_path(session_id: str) -> str:

@@ -9,6 +9,7 @@ from mcc.client.sync_connection import Connection
 if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
     from mcc.contracts.cancelling import OrdersCancelled
+    from mcc.contracts.history import HistoryFound
     from mcc.contracts.sessions import Session, SessionWithTurns, TurnUsage
 
 
@@ -74,6 +75,11 @@ class Sessions:
     def usage(self, session_id: str) -> "Sequence[TurnUsage]":
         """What each turn has used, in their sequence."""
         return self._connection.send(calls.session_usage(session_id))
+
+    def search(self, session_id: str, words: str, *, turn: int | None = None, limit: int = 10) -> "HistoryFound":
+        """What was said in the session's turns, where at least one of these words stands, the best `limit` (at most
+        50). `turn`: only in that one."""
+        return self._connection.send(calls.search_session(session_id, words, turn=turn, limit=limit))
 
     def export(self, session_id: str, format: str = "md") -> Generator[bytes]:
         """The whole session in pieces, oldest turn first: `md`, or `jsonl` with a JSON object a line. Not retried."""

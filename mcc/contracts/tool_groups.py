@@ -21,6 +21,7 @@ TOOL_GROUPS: GroupTable = {
     "web_read": ("web_fetch", "web_search"),
     "memory_read": ("memory_list", "memory_read", "memory_search"),
     "memory_write": ("memory_write", "memory_delete"),
+    "history_read": ("history_search", "history_read"),
     "plans_read": ("plan_list", "plan_read"),
     "plans_write": ("plan_write",),
     "tasks_read": ("task_list",),

@@ -13,6 +13,7 @@ from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import problem_of
 from mcc.store.documents.blueprints import BlueprintStore
 from mcc.store.documents.changes import StateCache
+from mcc.store.history.history import HistoryStore
 from mcc.store.rows.audit import Audit
 from mcc.store.rows.grants import GrantStore
 from mcc.store.rows.note_rows import STALE_DAYS
@@ -125,6 +126,7 @@ class Store:
     sessions: SessionStore
     removal: SessionRemoval
     transcripts: TranscriptStore
+    history: HistoryStore
     audit: Audit
     examiner: Examiner
     mender: Mender
@@ -194,6 +196,7 @@ def store_on(
         sessions=SessionStore(database),
         removal=SessionRemoval(database),
         transcripts=TranscriptStore(database),
+        history=HistoryStore(database),
         audit=Audit(database),
         examiner=Examiner(database),
         mender=Mender(database),

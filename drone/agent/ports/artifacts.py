@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
+from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.journal import Journal
 from mcc.contracts.blocks import ImageBlock
 
@@ -35,7 +36,8 @@ HANDLE = 16
 
 
 class Artifacts:
-    """The artifacts of one turn by handle. The journal stores the texts themselves."""
+    """The artifacts of one turn by handle, and those of earlier turns in `history`, None where there is none. The
+    journal stores the texts themselves."""
 
     def __init__(self, journal: Journal, *, longest: int = LONGEST, most_kept: int = MOST_KEPT) -> None:
         """`longest` is at least 300."""
@@ -45,6 +47,7 @@ class Artifacts:
         self._digests: dict[str, str] = {}
         self._pictures: dict[str, ImageBlock] = {}
         self._remember: Callable[[], Awaitable[None]] | None = None
+        self.history: HistoryPort | None = None
 
     async def fitted(
         self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None, times: int = 1
@@ -98,12 +101,21 @@ class Artifacts:
         """Set the function to call once when a handle is unknown: it may date from before this drone took over."""
         self._remember = remember
 
+    def put_away(self) -> None:
+        """To be called when something that earlier turns said is not shown to an agent any more: from now on the
+        history finds it."""
+        if self.history is not None:
+            self.history.put_away()
+
     async def read(self, handle: str) -> str | None:
-        """The whole text; None when this turn has no such handle. Raises `JournalError`."""
+        """The whole text; None when neither this turn nor an earlier one has such a handle. Raises `JournalError`."""
         if handle_of(handle) not in self._digests and self._remember is not None:
             remember, self._remember = self._remember, None
             await remember()
         digest = self._digests.get(handle_of(handle))
+        if digest is None and self.history is not None and (digest := await self.history.artifact(handle)) is not None:
+            # Of an earlier turn: a summary of what is not shown any more may name it.
+            self.register(digest)
         return await self._journal.kept(digest) if digest and digest.startswith(handle) else None
 
 

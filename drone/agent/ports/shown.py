@@ -60,6 +60,18 @@ class ShownMessage:
         return str(self.form["order_id"])
 
     @property
+    def artifacts(self) -> Sequence[str]:
+        """Digests of the whole texts of results of which it has a part."""
+        return [one["artifact"] for one in self.form.get("results", ()) if one["artifact"]]
+
+    @property
+    def pictures(self) -> Sequence[ImageBlock]:
+        """The pictures that it has."""
+        results = (image for one in self.form.get("results", ()) for image in one["images"])
+        attached = (one["image"] for one in self.form.get("attachments", ()))
+        return [_IMAGE.validate_python(image) for image in (*results, *attached)]
+
+    @property
     def turn(self) -> int:
         return int(self.form["turn"])
 

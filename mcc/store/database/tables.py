@@ -2,8 +2,9 @@
 
 Those of sessions are defined in `mcc.store.database.session_tables`, those of documents in
 `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in `mcc.store.database.agent_tables`,
-those of files in `mcc.store.database.artifact_tables`, those of what
-sessions are shown in `mcc.store.database.transcript_tables`; other modules import all of them from here.
+those of files in `mcc.store.database.artifact_tables`, those of what sessions are shown in
+`mcc.store.database.transcript_tables`, those of what was said in them in `mcc.store.database.history_tables`; other
+modules import all of them from here.
 """
 
 import sqlalchemy as sa
@@ -28,6 +29,8 @@ from mcc.store.database.document_tables import DOCUMENT_HISTORY as DOCUMENT_HIST
 from mcc.store.database.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
+from mcc.store.database.history_tables import HISTORY as HISTORY
+from mcc.store.database.history_tables import INDEXED as INDEXED
 from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
 from mcc.store.database.session_tables import SESSION_TAINTS as SESSION_TAINTS
 from mcc.store.database.session_tables import SESSION_WORDS as SESSION_WORDS

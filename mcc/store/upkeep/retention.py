@@ -34,6 +34,7 @@ from mcc.store.database.tables import (
     among,
     size_of,
 )
+from mcc.store.history.indexing import forget_pruned
 from mcc.store.rows.artifact_rows import let_go
 from mcc.store.rows.forking import OPENING_ENTRIES
 from mcc.store.rows.order_rows import entries_after, lock
@@ -365,6 +366,7 @@ def _release_texts(connection: Connection, order_id: str, kept: int, at: int) ->
     drop_old_bases(connection, order_id)
     connection.execute(_RELEASE, {"of": order_id, "needed": sorted(needed)})
     let_go(connection, order_id)
+    forget_pruned(connection, order_id)
     connection.execute(_EMPTIED, {"wanted": order_id, "at": at})
 
 

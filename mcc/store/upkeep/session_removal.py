@@ -26,6 +26,7 @@ from mcc.store.database.tables import (
     BLOBS,
     CONTROLS,
     GRANTS,
+    HISTORY,
     JOURNAL,
     METADATA,
     NOTES,
@@ -108,6 +109,10 @@ _SOME_ENTRIES = (
     sa.select(JOURNAL.c.seq).where(JOURNAL.c.order_id == sa.bindparam("of")).order_by(JOURNAL.c.seq).limit(CHUNK)
 )
 _ENTRIES = sa.delete(JOURNAL).where(JOURNAL.c.order_id == sa.bindparam("of"), JOURNAL.c.seq <= sa.bindparam("upto"))
+_SOME_HISTORY = (
+    sa.select(HISTORY.c.seq).where(HISTORY.c.order_id == sa.bindparam("of")).order_by(HISTORY.c.seq).limit(CHUNK)
+)
+_ITS_HISTORY = sa.delete(HISTORY).where(HISTORY.c.order_id == sa.bindparam("of"), HISTORY.c.seq <= sa.bindparam("upto"))
 _GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == sa.bindparam("in"), GRANTS.c.scope_id == sa.bindparam("of"))
 _HAND_OVER = sa.text(
     "INSERT INTO text_uses (digest, owner) SELECT digest, :session FROM text_uses WHERE owner = :of"
@@ -210,11 +215,14 @@ def _cancel(connection: Connection, order_id: str, at: datetime) -> None:
 
 
 def _remove_entries(connection: Connection, order_id: str) -> int:
-    """Remove some entries of a journal that is marked as pruned; answers how many."""
-    seqs = connection.execute(_SOME_ENTRIES, {"of": order_id}).scalars().all()
-    if not seqs or lock(connection, order_id, skip=True) is None:
-        return 0
-    return connection.execute(_ENTRIES, {"of": order_id, "upto": seqs[-1]}).rowcount
+    """Remove some entries of a journal that is marked as pruned, and then of what can be searched of it; answers how
+    many."""
+    for some, removal in ((_SOME_ENTRIES, _ENTRIES), (_SOME_HISTORY, _ITS_HISTORY)):
+        if seqs := connection.execute(some, {"of": order_id}).scalars().all():
+            if lock(connection, order_id, skip=True) is None:
+                return 0
+            return connection.execute(removal, {"of": order_id, "upto": seqs[-1]}).rowcount
+    return 0
 
 
 def _remove_order(connection: Connection, order_id: str, session_id: str) -> None:

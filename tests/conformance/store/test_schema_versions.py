@@ -36,8 +36,8 @@ def _forget(url: str) -> None:
     _run(url, "DROP TABLE IF EXISTS alembic_version")
 
 
-WORDS = "note_words"
-"""An index on PostgreSQL, and the tables of SQLite's full-text search, which `METADATA` does not describe."""
+WORDS = ("note_words", "history_words")
+"""Indexes on PostgreSQL, and the tables of SQLite's full-text search, which `METADATA` does not describe."""
 
 
 def _run(url: str, statement: str) -> None:

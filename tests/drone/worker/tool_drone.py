@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import (
     Ask,
@@ -76,6 +77,7 @@ class SleepyToolbox(Toolbox):
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
         notes: NotesPort | None = None,
+        history: HistoryPort | None = None,
         jobs: Jobs | None = None,
     ) -> ToolSet:
         sandbox = self.git.sandbox

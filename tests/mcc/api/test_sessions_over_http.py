@@ -132,13 +132,43 @@ async def test_an_export_holds_every_turn_and_no_text_looks_like_a_part_of_it(
     assert (await api.get(f"{SESSIONS}/{fresh_id()}/export")).status_code == 404
 
 
+async def test_a_session_is_searched_by_words(api: httpx.AsyncClient, store: Store) -> None:
+    session = await opened(api)
+    for prompt in ("The pelican rests\u202e at the pier", "two herons", "a pelican again"):
+        await api.post(ORDERS, json={"prompt": prompt, "session_id": session["id"]})
+    await api.post(ORDERS, json={"prompt": "pelican of another session"})
+    path = f"{SESSIONS}/{session['id']}/search"
+    answer = await api.get(path, params={"q": "pelicans pier"})
+    assert answer.status_code == 200 and "\u202e" not in answer.text
+    body = answer.json()
+    assert [(item["turn"], item["seq"], item["kind"], item["left_out"]) for item in body["items"]] == [
+        (1, 1, "prompt", False),
+        (3, 1, "prompt", False),
+    ]
+    assert set(body["items"][0]) == {
+        *("turn", "order_id", "seq", "record_id", "agent", "kind", "at", "excerpt", "left_out"),
+    }
+    assert (body["not_searched"], body["pruned"]) == ([], [])
+    only = (await api.get(path, params={"q": "pelican", "turn": 3, "limit": 1})).json()
+    assert [item["turn"] for item in only["items"]] == [3]
+    for question in ("'; DROP TABLE orders --", '"* OR NEAR(', "\x00", "%"):
+        assert (await api.get(path, params={"q": question})).json()["items"] == []
+
+
+@pytest.mark.parametrize("wanted", [{}, {"q": ""}, {"q": "x" * 10_001}, {"q": "x", "limit": 51}, {"q": "x", "turn": 0}])
+async def test_a_search_that_cannot_be_is_refused(api: httpx.AsyncClient, wanted: dict[str, str]) -> None:
+    session = await opened(api)
+    assert (await api.get(f"{SESSIONS}/{session['id']}/search", params=wanted)).status_code == 422
+
+
 async def test_a_deleted_session_is_unknown_from_then_on(api: httpx.AsyncClient, store: Store) -> None:
     session = await opened(api)
     orders = [(await placed(api, session_id=session["id"])).json()["id"] for _ in range(2)]
     path = f"{SESSIONS}/{session['id']}"
     answer = await api.delete(path)
     assert (answer.status_code, answer.json()["requested"], answer.json()["ended"]) == (202, 2, 2)
-    for request in (api.get(path), api.delete(path), api.get(f"{path}/usage"), api.get(f"{path}/export")):
+    reads = (api.get(f"{path}/{what}") for what in ("usage", "export", "search?q=x"))
+    for request in (api.get(path), api.delete(path), *reads):
         assert (await request).status_code == 404
     assert (await placed(api, session_id=session["id"])).status_code == 404
     assert (await api.get(SESSIONS)).json()["items"] == []

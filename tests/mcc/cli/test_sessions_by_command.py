@@ -88,3 +88,18 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(mcc: Mcc, store: Store) ->
     assert mcc("show", session_id).exit_code == 0
     assert mcc("delete", session_id, "--yes").exit_code == 0
     assert mcc("show", session_id).exit_code == 1
+
+
+def test_words_are_found_with_their_turns_and_what_was_rolled_back_says_so(mcc: Mcc, store: Store) -> None:
+    session_id = mcc("new", "Talk").stdout.strip()
+    for prompt in ("The pelican\x1b[2J rests", "two herons"):
+        order = store.orders.place(NewOrder(prompt=prompt, session_id=session_id), principal="p").order
+        store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
+    store.orders.roll_back(order.id, principal="p")
+    shown = mcc("search", session_id, "pelicans", "gull").stdout
+    assert "1/1" in shown and "The pelican" in shown and "\x1b" not in shown
+    assert "prompt, rolled back" in mcc("search", session_id, "heron").stdout
+    assert "None of these words was said." in mcc("search", session_id, "gull").stdout
+    found = json.loads(mcc("search", session_id, "heron", "--turn", "2", "--limit", "1", "--json").stdout)
+    assert [(item["turn"], item["left_out"]) for item in found["items"]] == [(2, True)]
+    assert mcc("search", session_id).exit_code == 2

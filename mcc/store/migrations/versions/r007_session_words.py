@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "r007"
-down_revision = "r009"
+down_revision = "r006"
 branch_labels = None
 depends_on = None
 

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "r008"
-down_revision = "r005"
+down_revision = "r007"
 branch_labels = None
 depends_on = None
 
