@@ -142,7 +142,8 @@ class Tree:
         if isinstance(fact, AgentStarted):
             self.artifacts.extend(one.artifact for one in fact.attachments if one.artifact is not None)
             self.pictures.extend(one.image for one in fact.attachments if one.image is not None)
-        if isinstance(fact, AgentStarted | ToolFinished) and fact.tainted:
+        by_tainted = isinstance(fact, ControlApplied) and fact.by == "parent" and self.is_tainted(origin.parent_id)
+        if by_tainted or (isinstance(fact, AgentStarted | ToolFinished) and fact.tainted):
             self._taint(record)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
