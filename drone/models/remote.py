@@ -278,8 +278,7 @@ class Remote:
                 if parameter is None:
                     if isinstance(error, ContextOverflow):
                         self._stated_window = error.window or self._stated_window
-                    body = self._format.body(sendable, without)
-                    raise judged(sendable, self.name, error, body) from error.__cause__
+                    raise judged(sendable, self.name, error, self._format.body(sendable, without)) from error.__cause__
                 # From now on for every call of this model: the server would refuse it each time.
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)

@@ -48,6 +48,9 @@ def note_items(
 
 def note_item(note: Note) -> NoteItem:
     """A version of a memory that was pending, as an item of the inbox."""
+    status: NoteItemStatus = "approved" if note.state == "accepted" else "denied"
+    if note.decided_by is None:
+        status = "pending" if note.state == "pending" else "void"
     return NoteItem(
         id=item_id(note),
         order_id=note.order_id or "",
@@ -64,13 +67,5 @@ def note_item(note: Note) -> NoteItem:
         text=note.text,
         tainted=note.tainted,
         deletes=note.deleted,
-        status=_status(note),
+        status=status,
     )
-
-
-def _status(note: Note) -> NoteItemStatus:
-    if note.state == "pending":
-        return "pending"
-    if note.decided_by is None:
-        return "void"
-    return "approved" if note.state == "accepted" else "denied"

@@ -168,15 +168,12 @@ _NEWEST = (
 )
 _PER_ORDER = sa.select(sa.func.sum(_BYTES)).where(among(JOURNAL.c.order_id, "ids")).group_by(JOURNAL.c.order_id)
 _FORGET_SWEEPERS = sa.delete(SWEEPERS).where(SWEEPERS.c.beat_at < sa.bindparam("before"))
+_OLD_NOTE = sa.and_(sa.or_(~NOTES.c.newest, NOTES.c.deleted), NOTES.c.written_at < sa.bindparam("before"))
 _FORGET_NOTES = sa.delete(NOTES).where(
-    sa.or_(
-        sa.and_(~NOTES.c.newest, NOTES.c.state != "pending", NOTES.c.written_at < sa.bindparam("before")),
-        sa.and_(NOTES.c.newest, NOTES.c.deleted, NOTES.c.written_at < sa.bindparam("before")),
-        sa.and_(NOTES.c.newest, NOTES.c.expires_at < sa.bindparam("before")),
-    )
+    NOTES.c.state != "pending",
+    sa.or_(_OLD_NOTE, sa.and_(NOTES.c.newest, NOTES.c.expires_at < sa.bindparam("before"))),
 )
-"""Versions that were replaced or rejected, and newest ones that are deleted or expired, after the time for which
-journals are kept."""
+"""Versions that were replaced, rejected, deleted or expired, after the time for which journals are kept."""
 _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
 
 

@@ -240,3 +240,15 @@ def test_a_session_that_showed_text_from_outside_says_so_to_its_later_turns(scen
     for _ in range(2):
         assert is_tainted(scene, session_id=order.session_id) == (by != "nothing")
     assert not is_tainted(scene), "another session"
+
+
+def test_pruning_leaves_what_counts_and_what_waits(scene: Scene) -> None:
+    held, other = scene.running(), scene.running()
+    write(scene, held, 0, "1", waits=False)
+    write(scene, held, 1, "2", waits=False)
+    write(scene, held, 2, "3")
+    decide(scene, 3, "reject")
+    write(scene, other, 0, "4")
+    scene.clock.advance(3_600)
+    list(scene.store.retention.clear(scene.clock.now()))
+    assert [note.text for note in scene.store.notes.history(PROJECT, "memory", "build")] == ["4", "2"]
