@@ -129,7 +129,8 @@ class _Hired:
 
     async def wait(self) -> Output:
         wanted = waiting_of(self.call.arguments)
-        children = [*map(self._find, wanted.record_ids)] if wanted.record_ids is not None else self._untaken
+        untaken = [child for child in self.known if not child.taken]
+        children = untaken if wanted.record_ids is None else [*map(self._find, wanted.record_ids)]
         if not children:
             raise BadAssignment("There is nobody to wait for: you have no subagent in the background.")
         agent_control = self.turn.router.running(self.call.origin.record_id)
@@ -147,25 +148,23 @@ class _Hired:
         running = [child.child_id for child in children if child.outcome is None]
         return self._output({"agents": reports, "running": running}, ended)
 
-    @property
-    def _untaken(self) -> list[BackgroundChild]:
-        return [child for child in self.known if not child.taken]
-
     async def _take(self, ended: Sequence[BackgroundChild]) -> list[dict[str, Any]]:
         """Their reports, which nobody else is given from now on."""
         for child in ended:
             child.taken = True
+        reports: list[dict[str, Any]] = []
         try:
-            return [await self._report(child) for child in ended]
+            for child in ended:
+                said = {"record_id": child.child_id, "status": child.status.value, "summary": child.outcome}
+                report = child.outcome
+                reports.append(
+                    (await as_report(report, self.turn.artifacts))[0] if isinstance(report, Report) else said
+                )
         except BaseException:
             for child in ended:
                 child.taken = False
             raise
-
-    async def _report(self, child: BackgroundChild) -> dict[str, Any]:
-        if isinstance(child.outcome, Report):
-            return (await as_report(child.outcome, self.turn.artifacts))[0]
-        return {"record_id": child.child_id, "status": child.status.value, "summary": child.outcome}
+        return reports
 
     def _output(self, content: object, ended: Sequence[BackgroundChild]) -> Output:
         ids = tuple(child.child_id for child in ended)
