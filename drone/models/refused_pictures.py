@@ -24,12 +24,12 @@ def refused_picture(messages: Sequence[Message], body: Iterator[bytes], words: s
     if paths:
         request = json.loads(b"".join(body))
         for path in paths:
-            named = {one.image.artifact for one in shown if _holds(_at(request, path), one.data)}
+            named = {each.image.artifact for each in shown if _holds(_at(request, path), each.data)}
             if len(named) == 1:
                 return named.pop()
     for pattern, first in ((_BY_INDEX, 0), (_BY_NUMBER, 1)):
-        if (found := pattern.search(words)) is not None:
-            place = int(found[1]) - first
+        if (match := pattern.search(words)) is not None:
+            place = int(match[1]) - first
             return shown[place].image.artifact if 0 <= place < len(shown) else None
     return None
 

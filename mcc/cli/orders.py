@@ -304,7 +304,7 @@ def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
 
     while True:
         is_over = client.orders.get(order_id).status in FINAL
-        control = next(one for one in client.orders.controls(order_id) if one.id == control_id)
+        control = next(each for each in client.orders.controls(order_id) if each.id == control_id)
         waits = control.kind == "steer" and control.message is not None and control.carried_seq is None
         if not control.open and (control.refused is not None or not waits or is_over):
             return control

@@ -194,8 +194,7 @@ class Story:
         self.waiting = False
         self.advice = ""
         """The command that continues a waiting order; "" where there is none."""
-        self.background: set[str] = set()
-        """Records of the agents whose parents go on meanwhile."""
+        self.background: set[str] = set()  # records of agents whose parents go on meanwhile
         self._nodes: dict[str, StoryNode] = {}
         self._names = Names()
 
@@ -314,8 +313,7 @@ class Story:
         node = self._nodes.get(entry.record_id or "") or self.root
         if node is None:
             return
-        line = node.notes.get(name)
-        if line is None:
+        if (line := node.notes.get(name)) is None:
             line = node.notes[name] = NoteLine()
             node.rows.append(line)
         line.text, line.count = words_of(entry) or "", line.count + 1
@@ -352,8 +350,7 @@ class Story:
         if node is None:
             return
         if isinstance(call, ToolStarted):
-            line = node.tools.get(call.name)
-            if line is None:
+            if (line := node.tools.get(call.name)) is None:
                 line = node.tools[call.name] = ToolLine(call.name)
                 node.rows.append(line)
             line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
@@ -376,9 +373,8 @@ class Story:
                 # Another try is written down together with the retry before it, and then waits.
                 note = node.note if talk.attempt > 1 else ""
                 node.model, node.note, node.speech = talk.model, note, Speech()
-                for row in node.rows:
-                    if isinstance(row, ControlLine):
-                        row.text = row.carried or row.text
+                for row in (row for row in node.rows if isinstance(row, ControlLine)):
+                    row.text = row.carried or row.text
             case ModelReplied():
                 node.model, node.note, node.speech = talk.model, "", None
             case ModelRetried():

@@ -104,19 +104,20 @@ def _message(form: Mapping[str, Any]) -> Message:
     if "user" in form:
         attached = form.get("attachments", ())
         return UserMessage(
-            form["user"], tuple(Picture(_IMAGE.validate_python(one["image"]), at=one["at"]) for one in attached)
+            form["user"],
+            tuple(Picture(_IMAGE.validate_python(picture["image"]), at=picture["at"]) for picture in attached),
         )
     if "assistant" in form:
         return AssistantMessage(_BLOCKS.validate_python(form["assistant"]), form["model"])
     results = (
         ToolResult(
-            one["call_id"],
-            one["name"],
-            one["content"],
-            one["is_error"],
-            tuple(map(Picture, _IMAGES.validate_python(one["images"]))),
+            result["call_id"],
+            result["name"],
+            result["content"],
+            result["is_error"],
+            tuple(map(Picture, _IMAGES.validate_python(result["images"]))),
         )
-        for one in form["results"]
+        for result in form["results"]
     )
     return ToolResults(tuple(results), tuple(form["notices"]))
 

@@ -65,9 +65,9 @@ class SubAgent:
             raise TypeError(
                 f"SubAgent takes an Agent, not {type(self.agent).__name__}: SubAgent(Agent(definition, model=…))"
             )
-        own = self.agent.definition
-        object.__setattr__(self, "name", self.name or own.name)
-        object.__setattr__(self, "description", self.description or own.description)
+        definition = self.agent.definition
+        object.__setattr__(self, "name", self.name or definition.name)
+        object.__setattr__(self, "description", self.description or definition.description)
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} cannot name a tool; use up to 64 letters, digits, _ and -")
 

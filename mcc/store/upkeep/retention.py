@@ -287,8 +287,7 @@ class Retention:
 
 
 def _kept_entries(connection: Connection, order_id: str) -> int:
-    """The number of first entries that stay: the first one, and for a fork those it began with, which a retry of it
-    copies."""
+    """The number of first entries that stay: one, and for a fork those it began with, which a retry of it copies."""
     first = entries_after(connection, order_id, limit=1)
     begun = first[0].data if first else None
     if isinstance(begun, OrderQueued) and begun.forked is not None:

@@ -287,7 +287,7 @@ def _check_same(item: AnyItem, said: Said) -> None:
         over = "nobody decided it in time" if item.status == "expired" else "its order, or its agent, has ended"
         raise ApprovalOver(f"this waits for nobody any more: {over}")
     if item.kind == "question":
-        before = None if item.status == "declined" else {one.id: one.answer for one in item.answers}
+        before = None if item.status == "declined" else {answer.id: answer.answer for answer in item.answers}
         if before != said.answers:
             raise AlreadyDecided("this was answered already, with another answer")
     elif item.kind != "note" and item.decision != said.decision:

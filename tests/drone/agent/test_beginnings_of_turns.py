@@ -69,7 +69,7 @@ class Conversation:
         cache_seconds: int | None = None,
     ) -> None:
         order_id = fresh_id()
-        scripted = Remembering([*says, "Done."], **({"name": model} if model else {}))
+        scripted = Remembering([*says, "Done."], name=model) if model else Remembering([*says, "Done."])
         scripted.cache_seconds = cache_seconds
         self.journal = MemoryJournal(order_id)
         self.journal.texts.update(self.texts)

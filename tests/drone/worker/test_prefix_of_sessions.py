@@ -88,7 +88,7 @@ class Place:
         return [(prefix.same_bytes, prefix.bytes) for prefix in prefixes if prefix is not None]
 
 
-def _pieces(body: Any) -> list[Any]:
+def _pieces(body: Any) -> Any:
     head = [body.get("system"), body.get("instructions"), body["tools"], body.get("prompt_cache_key")]
     return _unmarked([head, *body.get("messages", body.get("input", []))])
 
