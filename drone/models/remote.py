@@ -209,8 +209,7 @@ class Remote:
         self.cache_seconds = 3_600 if endpoint.cache_ttl == "1h" else endpoint.known.cache_seconds
         self._format = form
         self._wire = wire
-        self._clock = clock
-        self._wall = wall
+        self._clock, self._wall = clock, wall
         self._use_key(endpoint.key)
         self._without: frozenset[str] = frozenset()
         self._stated_window: int | None = None
