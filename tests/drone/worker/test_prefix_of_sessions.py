@@ -90,7 +90,7 @@ class Place:
 
 def _pieces(body: Any) -> Any:
     head = [body.get("system"), body.get("instructions"), body["tools"], body.get("prompt_cache_key")]
-    return _unmarked([head, *body.get("messages", body.get("input", []))])
+    return [_unmarked(piece) for piece in (head, *body.get("messages", body.get("input", [])))]
 
 
 def _unmarked(value: Any) -> Any:
