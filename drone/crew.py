@@ -190,7 +190,7 @@ class Crew:
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         models, names = RedactedModels(self._models, turn.redactor), model_names_of(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
-        hiring = Hiring(definitions, models, turn, terms, place, names, permits)
+        hiring = Hiring(definitions, models, turn, terms, place, names, permits, self._settings.compaction)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
         tools = order_tools.within(workspace, detected, checkpoints)
         if self.servers:

@@ -29,6 +29,7 @@ from drone.tools.frame.tool_search import Searchable
 from drone.tools.frame.wrappers import Only, OnlyReading, Timed
 from drone.worktrees.isolation import IN_A_WORKTREE, Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
+from mcc.contracts.compaction import DEFAULT_TERMS, CompactionTerms
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, Rule, Verification
@@ -112,8 +113,8 @@ class Hiring:
     terms: Terms = Terms()
     place: Place = Place()
     names: ModelNames = ModelNames()
-    permits: Permits = field(default_factory=Permits)
-    """The permissions set by operator, mode and order."""
+    permits: Permits = field(default_factory=Permits)  # set by operator, mode and order
+    compaction: CompactionTerms = DEFAULT_TERMS
 
     @property
     def limits(self) -> Limits:
@@ -129,8 +130,7 @@ class Hiring:
         if definition.tools is None:
             return self
         known = self.definitions.known
-        wider = definition.model_copy(update={"tools": (*definition.tools, *groups)})
-        usable = {**known.usable, agent: wider}
+        usable = {**known.usable, agent: definition.model_copy(update={"tools": (*definition.tools, *groups)})}
         return replace(self, definitions=replace(self.definitions, known=replace(known, usable=usable)))
 
     def make_gates(self, master: str | None = None) -> None:
@@ -274,9 +274,8 @@ class Hiring:
         usable = OnlyReading(lender.tools) if provided.only_reading else lender.tools
         tools: ToolSet = Timed(Searchable(Only(usable, names)), share.tool_seconds)
         if delegation:
-            passed = _passed(definition, provided, lender.tools)
-            below = replace(lender, permits=permits, egress=egress, tools=passed)
-            below = replace(below, delegation=delegation, alone=False, spawns=frozenset(team))
+            below = replace(lender, delegation=delegation, alone=False, spawns=frozenset(team))
+            below = replace(below, permits=permits, egress=egress, tools=_passed(definition, provided, lender.tools))
             # Outside of `Timed`: a child takes as long as its own limits allow.
             tools = Joined(tools, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
@@ -303,6 +302,7 @@ class Hiring:
                 permits=permits,
                 isolation=isolated,
                 egress=egress,
+                compaction=self.compaction,
             ),
         )
 

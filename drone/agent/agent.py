@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from drone.agent.background import ended_with
 from drone.agent.beginning import RunBeginning, SessionBeginning
+from drone.agent.compaction.conversation import Began
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
@@ -78,6 +79,9 @@ class Run:
                 beginning = self._beginning(await self._original_setup())
             self._open_transcript(beginning.setup)
             loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, beginning)
+            before = len(beginning.setup.session) * 2 if beginning.setup is not None else 0
+            began = Began(before, self._opening.shown, len(self._task.earlier) + 1)
+            loop.compaction.begin(began, self._agent.compaction)
             try:
                 async with ended_with(self._turn, self._origin):
                     report = await self._run_rounds(loop, agent_control)
@@ -86,6 +90,9 @@ class Run:
             except ModelError as error:
                 kept = await self._best_submission(loop, self._state.judged.revisions > 0)
                 report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
+            finally:
+                loop.compaction.stop()
+            await loop.compaction.end()
             # The last entry follows those of the run's controls, which may still be on their way.
             await self._turn.router.settled()
             # The end of the root joins the transaction that ends the order (docs/decisions/08).

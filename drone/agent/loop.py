@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from drone.agent.background import BackgroundWork
 from drone.agent.beginning import RunBeginning
+from drone.agent.compaction.compaction import Compactor
 from drone.agent.control.agent_control import MOST_CHARACTERS, AgentControl
 from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
-from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
+from drone.agent.model_call import ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
 from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError, PictureRefused
 from drone.agent.ports.report import Cause, LimitReached, Report
@@ -57,9 +58,9 @@ class Loop:
         self._asked = state.started.model_settings if state.started else None
         verifier = agent.hired.verifier
         self._verifying = Verifying(verifier, turn, self.allowance, finish) if verifier else None
-        self._context = Context(agent.model, turn, state)
         self._prefix = beginning.prefix
         self._cache_key = beginning.cache_key
+        self.compaction = Compactor(agent.model, turn, state, self.allowance)
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
         self._background = BackgroundWork(agent, turn, state, self.allowance, agent_control)
@@ -207,7 +208,7 @@ class Loop:
         if self._verifying is not None:
             await self._verifying.close_abandoned()
         await self._background.deliver()
-        await self._context.fit()
+        await self.compaction.fit(self._request)
         reserved = await self._ready_to_ask()
         state, model = self._state, self._agent.model
         call = ModelCall(self._turn.journal, state, model.name, reserved, self._prefix)
@@ -237,9 +238,9 @@ class Loop:
         if self.allowance.must_land:  # the call was cut off to leave time for the last one
             self._note(call.retry_entry(str(refusal), 0.0))
         elif isinstance(refusal, ContextOverflow):
-            await self._context.shorten(refusal)
+            await self.compaction.shorten(refusal, self._request)
         elif isinstance(refusal, PictureRefused):
-            await self._context.drop_picture(refusal)
+            await self.compaction.drop_picture(refusal)
         elif isinstance(refusal, AskLater):
             await self._wait_for_provider(refusal, call)
 

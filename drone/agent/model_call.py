@@ -7,129 +7,48 @@ from dataclasses import replace
 from itertools import count
 
 from drone.agent.ports.artifacts import TOGETHER
-from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, to_clip, to_cut
 from drone.agent.ports.journal import DeltaKind, GrowingCall, Journal, TextDelta
-from drone.agent.ports.messages import ToolResult
 from drone.agent.ports.model import (
     Ask,
     Bill,
-    ContextOverflow,
     Model,
     ModelError,
-    PictureRefused,
     Reply,
     ReplyBlock,
     WantedCall,
     context_tokens,
     picture_limits,
 )
-from drone.agent.ports.pictures import next_to_drop, picture_characters, with_picture_bytes
+from drone.agent.ports.pictures import with_picture_bytes
 from drone.agent.ports.report import describe_or_raise
-from drone.agent.ports.transcript import NOT_SENT, PICTURE_REFUSED
+from drone.agent.ports.transcript import NOT_SENT
 from drone.agent.spending.budget import Reservation
 from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.record import MODEL_FAILED, RecordState
-from drone.agent.turns.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
 from mcc.contracts.fact import Fact
-from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import call_id
-from mcc.contracts.journal import AgentStep, Clipped, TranscriptCompacted
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.shape import lean_copy, unchecked
 from mcc.contracts.usage import Usage
-
-REPLY_TOKENS = 4_096
-"""Tokens left free in the context for a reply; in a small context, an eighth of it."""
 
 FEWEST_CHARACTERS = 3
 """Assumed characters per token when computing how many characters of tool results fit; deliberately low."""
 
 
-class Context:
-    """The context of one run's model. Tool results are cut through a journal entry, so a resumed run sends the same
-    request."""
+def window_of(model: Model, state: RecordState) -> int | None:
+    """Size of the model's context in tokens; None while unknown."""
+    known = (state.asking.window, context_tokens(model))
+    return min((tokens for tokens in known if tokens), default=None)
 
-    def __init__(self, model: Model, turn: Turn, state: RecordState) -> None:
-        self._model = model
-        self._turn = turn
-        self._state = state
 
-    @property
-    def window(self) -> int | None:
-        """Size of the model's context in tokens; None while unknown."""
-        known = (self._state.asking.window, context_tokens(self._model))
-        return min((tokens for tokens in known if tokens), default=None)
-
-    def room(self) -> int:
-        """Most characters that the results of one reply's calls may show together: at most half of the free context."""
-        window = self.window
-        if window is None:
-            return TOGETHER
-        return min(TOGETHER, max(0, window - self._state.tokens_of_question()) // 2 * FEWEST_CHARACTERS)
-
-    async def fit(self) -> None:
-        """Shorten tool results if the next request is known to be too large. Raises `JournalError`."""
-        window = self.window
-        if window is not None and self._state.tokens_of_question() + min(REPLY_TOKENS, window // 8) > window:
-            await self._clip(window, refused=False)
-
-    async def shorten(self, overflow: ContextOverflow) -> None:
-        """Shorten tool results after the model refused a request as too large.
-
-        Raises `JournalError`, and `ModelError` when nothing is left to shorten.
-        """
-        window = overflow.window or self.window
-        if await self._clip(window, refused=True):
-            return
-        takes = f"{self._model.name} takes in{'' if window is None else f' ({window:,} tokens)'}"
-        raise ModelError(
-            f"What the agent was told at the beginning, and has said itself, is more than {takes}, and no tool result "
-            f"is left to shorten: choose a model with a larger context, or a shorter task. {overflow}",
-            status=overflow.status,
-        ) from overflow
-
-    async def drop_picture(self, refused: PictureRefused) -> None:
-        """Leave out the picture, or pictures, for which the model refused a request, for good.
-
-        Raises `JournalError`, and the refusal when no picture is left.
-        """
-        transcript = self._state.conversation.transcript
-        digests = next_to_drop(transcript.messages, transcript.refused_pictures, str(refused), refused.digest)
-        if not digests:
-            raise ModelError(str(refused), status=refused.status) from refused
-        what = "a picture is" if len(digests) == 1 else f"{len(digests)} pictures are"
-        said = f"{self._model.name} refused a request for what it shows, so {what} left out from now on. {refused}"
-        step = AgentStep(name=PICTURE_REFUSED, message=said, pictures=tuple(digests))
-        await self._turn.journal.write(self._state.origin, step)
-
-    async def _clip(self, window: int | None, *, refused: bool) -> bool:
-        """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
-        transcript, tokens = self._state.conversation.transcript, self._state.tokens_of_question()
-        to_shorten = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
-        clipped = [(result, await self._clipped(result, kept)) for result, kept in to_shorten]
-        if not clipped:
-            return False
-        cut = sum(len(result.content) + picture_characters(result.pictures) - clip.kept for result, clip in clipped)
-        size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
-        results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
-        fact = TranscriptCompacted(
-            summary=f"The conversation did not fit into {size}: {results} shortened, by {cut:,} characters.",
-            clipped=tuple(clip for _, clip in clipped),
-            window_tokens=window,
-            tokens_before=tokens,
-            tokens_after=max(0, tokens - cut // CHARACTERS_PER_TOKEN),
-        )
-        await self._turn.journal.write(self._state.origin, fact)
-        return True
-
-    async def _clipped(self, result: ToolResult, kept: int) -> Clipped:
-        before = self._state.conversation.transcript.clips.get(result.call_id)
-        if before is not None:
-            return before.model_copy(update={"kept": kept})
-        artifact = await self._turn.artifacts.keep(unfenced(result.content))
-        characters = len(result.content)  # may be below `kept` for a result with images: then only the images are cut
-        return Clipped(call_id=result.call_id, kept=min(kept, characters), characters=characters, artifact=artifact)
+def room_for_results(model: Model, state: RecordState) -> int:
+    """Most characters that the results of one reply's calls may show together: at most half of the free context."""
+    window = window_of(model, state)
+    if window is None:
+        return TOGETHER
+    return min(TOGETHER, max(0, window - state.tokens_of_question()) // 2 * FEWEST_CHARACTERS)
 
 
 log = logging.getLogger("drone.agent")

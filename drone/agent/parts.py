@@ -20,6 +20,7 @@ from drone.agent.spending.budget import Share
 from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin, definition_digest
+from mcc.contracts.compaction import DEFAULT_TERMS, CompactionTerms
 from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import JOURNAL_VERSION, AgentStarted, AgentStep, Outcome
@@ -210,6 +211,7 @@ class Hired:
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
     parent's. `egress`: as in `StartedCall`. `shows_fences`: whether its model may be shown untrusted text even without
     a tool that brings such, since its task may hold another agent's report. `form`: its task as data, for `AskHint`.
+    `compaction`: when its conversation is compacted, where its definition does not say.
     """
 
     requested_model: str | None = None
@@ -228,6 +230,7 @@ class Hired:
     egress: Sequence[Sequence[str]] = ()
     shows_fences: bool = True
     form: NodeForm | None = None
+    compaction: CompactionTerms = DEFAULT_TERMS
 
 
 _UNHIRED = Hired(shows_fences=False)
@@ -276,6 +279,7 @@ class AgentParts:
         self.specs = tuple(spec for spec in specs if not spec.deferred)
         _refuse_duplicates([spec.name for spec in specs])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
+        self.compaction = hired.compaction.nearer(definition.compaction)
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
 

@@ -9,7 +9,7 @@ from functools import partial
 from drone.agent.background import BackgroundWork
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, GateVerdict, RunGate
-from drone.agent.model_call import Context
+from drone.agent.model_call import room_for_results
 from drone.agent.offered import OfferedTools
 from drone.agent.parts import AgentParts, Setup
 from drone.agent.permission_gate import Approval, Decision, PermissionGate
@@ -56,9 +56,9 @@ class ToolCalls:
         agent_control: AgentControl,
         finish: RunGate | None,
     ) -> None:
+        self._model = agent.model
         self._tools = agent.tools
         self.offered = OfferedTools(agent, state, agent_control, finish)
-        self._context = Context(agent.model, turn, state)
         self._turn = turn
         self._state = state
         self._allowance = allowance
@@ -138,7 +138,7 @@ class ToolCalls:
         """
         started, journal = open_reply.started, self._turn.journal
         self._starts = FirstStarts(open_reply.begun_at)
-        self._shared_room = self._context.room()
+        self._shared_room = room_for_results(self._model, self._state)
         self._shown = sum(len(done.content) for done in open_reply.finished.values())
         self._reads = {call.call_id: self._read(call, started.get(call.call_id)) for call in open_reply.calls}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))

@@ -29,6 +29,7 @@ from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprint
 from mcc.configuration.running import Presence, find_family
 from mcc.configuration.service_links import mistaken_links, without_service_links
 from mcc.configuration.workspaces import WorkspaceSettings
+from mcc.contracts.compaction import CompactionTerms
 from mcc.contracts.similar import close_matches, did_you_mean
 from mcc.contracts.turn_context import ContextMode
 from mcc.contracts.wire import KEY_PREFIX
@@ -85,7 +86,7 @@ class SessionSettings(BaseModel):
     context: ContextMode = "full"
 
 
-SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions", "memory"})
+SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions", "memory", "compaction"})
 """Tables of mcc.toml that both service and drones read."""
 
 
@@ -132,6 +133,7 @@ class SharedSettings(BaseModel):
     workspaces: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     memory: MemorySettings = MemorySettings()
+    compaction: CompactionTerms = CompactionTerms()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
     _passed_over: str = PrivateAttr(default="")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, PlainSerializer
 
+from mcc.contracts.compaction import Compaction
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Hosts, ModelName, OutputTokens, Rule, Temperature, Thinking, Verification
 from mcc.contracts.permission import Permission
@@ -55,6 +56,7 @@ class AgentDefinition(Closed):
     thinking: Thinking = "inherit"
     max_output_tokens: OutputTokens | None = None
     limits: AgentLimits = AgentLimits()
+    compaction: Compaction | None = None
     egress: Annotated[Hosts | None, LIST_AS_TUPLE] = None
     isolation: Literal["none", "worktree"] = "none"
     permission: Permission = Field(default_factory=dict)

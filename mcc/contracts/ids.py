@@ -57,6 +57,11 @@ def child_record_id(parent_call_id: str, index: int = 0) -> str:
     return derived_id(parent_call_id, "child", index)
 
 
+def compaction_record_id(record_id: str, number: int) -> str:
+    """Id of the record of the request that summarises the conversation of `record_id` for the `number`th time."""
+    return derived_id(record_id, "compaction", number)
+
+
 def verifier_record_id(record_id: str, round_number: int) -> str:
     """Id of the record of the verifier that judges what `record_id` handed in with the reply of `round_number`."""
     return derived_id(record_id, "verify", round_number)

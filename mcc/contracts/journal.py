@@ -12,6 +12,7 @@ from pydantic import (
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.compaction import CompactedRecord, TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -29,7 +30,7 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.record import AgentEnd, ModelChoice
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.shape import JsonAny, JsonObject, Moment, Text
 from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 
@@ -67,7 +68,8 @@ class AgentStarted(Fact):
     follows it. `model_settings` apply to this run and to its resumption; None in older
     entries. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
     the agent works on, if any. `model` None: the agent calls no model, like the generator of a document. `context` is
-    what it was shown of its session's earlier turns; None: nothing, or a set-up of an older version says it. `tainted`:
+    what it was shown of its session's earlier turns, or the record whose conversation it summarises; None: nothing, or
+    a set-up of an older version says it. `tainted`:
     what it was shown at its start has text from outside (`ToolFinished`), such as attachments or a cloned repository.
     `setup_key`: a digest of what the set-up depends on; while it is the same, the next turn uses this set-up again.
     """
@@ -91,8 +93,13 @@ class AgentStarted(Fact):
     definition_origin: DefinitionOrigin | None = None
     setup_digest: str
     setup_key: str = ""
-    context: TurnContext | None = None
+    context: TurnContext | CompactedRecord | None = None
     tainted: bool = False
+
+    @property
+    def session(self) -> TurnContext | None:
+        """What it was shown of its session's earlier turns."""
+        return self.context if isinstance(self.context, TurnContext) else None
 
 
 class AgentStep(NotedFact):
@@ -272,39 +279,6 @@ class ControlApplied(Fact):
     def paused(self, before: bool) -> bool:
         """Whether the agent or order that this control applies to is paused after it, given its state `before`."""
         return self.control == "pause" if self.control in ("pause", "resume") else before
-
-
-class Clipped(Closed):
-    """A tool result of which the model sees only beginning and end from now on: `kept` of its `characters`.
-
-    `artifact` is the digest under which the full text is stored.
-    """
-
-    call_id: str
-    kept: int
-    characters: int
-    artifact: str
-
-
-class TranscriptCompacted(NotedFact):
-    """The model's transcript was shortened; `summary` describes in words what the model no longer sees.
-
-    `clipped`: tool results that were shortened. `through_seq`: the summary replaces entries up to this one, 0 = none.
-    `window_tokens`: the model's context window, None = unknown. `tokens_before`, `tokens_after`: estimated size of the
-    request.
-    """
-
-    kind: ClassVar[str] = "transcript.compacted"
-    through_seq: int = 0
-    summary: Text
-    clipped: tuple[Clipped, ...] = ()
-    window_tokens: int | None = None
-    tokens_before: int = 0
-    tokens_after: int = 0
-
-    @property
-    def in_words(self) -> Text:
-        return self.summary
 
 
 class DocumentChanged(NotedFact):

@@ -9,8 +9,17 @@ from typing import Any, TypeAlias
 Upcast: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """From the data of an entry of any readable version to that of the newest."""
 
-_UPCASTS: Mapping[str, Upcast] = {}
-"""By kind of entry. Versions 2 and 3 only added kinds and fields; `tests/next_version/` has a conversion."""
+
+def _transcript_compacted(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Until version 2, `summary` was the message for people, and `through_seq` always said that it replaces nothing."""
+    if "message" in data:
+        return data
+    kept = {name: value for name, value in data.items() if name not in ("summary", "through_seq")}
+    return {"message": data.get("summary", ""), **kept}
+
+
+_UPCASTS: Mapping[str, Upcast] = {"transcript.compacted": _transcript_compacted}
+"""By kind of entry. Otherwise versions 2 and 3 only added kinds and fields."""
 
 
 def upcast(kind: str, data: object) -> object:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.compaction import Compaction
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.order import Rule, Verification
 from mcc.contracts.permission import Word
@@ -31,6 +32,7 @@ MAX_UNKNOWN_KEYS = 10
 _KEYS: Mapping[str, type[BaseModel]] = {
     "": AgentDefinition,
     "limits": AgentLimits,
+    "compaction": Compaction,
     "rules": Rule,
     "verify": Verification,
 }

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import assert_never
 
 from mcc.contracts.changes import Changes
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
@@ -24,7 +25,6 @@ from mcc.contracts.journal import (
     GateChecked,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold, RecordNode
@@ -22,7 +23,6 @@ from mcc.contracts.journal import (
     OrderFact,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,

@@ -39,7 +39,8 @@ MEANINGS: Mapping[str, str] = {
     "approval.decided": "The person has decided.",
     "question.asked": "An agent asks a person.",
     "question.answered": "The person has answered.",
-    "transcript.compacted": "What a model is shown no longer: tool results were shortened to fit into its context.",
+    "transcript.compacted": "What a model is shown no longer, so that a conversation fits into its context: results "
+    "or arguments were put away, or a summary or lines took the place of messages.",
     "document.changed": "A document got a new version.",
     "workspace.held": "From now on, the order is the only one that writes in its workspace.",
     "workspace.checkpointed": "What the workspace held was kept on the drone's host, before a call that may change it.",

@@ -149,5 +149,5 @@ def test_a_command_line_that_does_not_exist_is_found(program: str, words: str, f
 
 def test_methods_and_constants_are_found_by_their_names() -> None:
     there = names_in(ROOT / "drone" / "worker" / "runner.py")
-    assert {"Runner.work", "outcome_of", "SESSION_CHARACTERS"} <= there
+    assert {"Runner.work", "outcome_of", "PAGE"} <= there
     assert "Runner.play" not in there

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from drone.agent.ports.artifacts import preview, where_to_read
-from drone.agent.ports.messages import Message, ToolResult, ToolResults
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults
 from drone.agent.ports.pictures import picture_characters, without_pictures
-from mcc.contracts.journal import Clipped
+from mcc.contracts.blocks import AnyBlock, ThinkingBlock, ToolCallBlock
+from mcc.contracts.compaction import Clipped
 
 CHARACTERS_PER_TOKEN = 4
 """Assumed until two replies have shown the real figure."""
@@ -22,6 +24,14 @@ FILLED = 0.8
 
 OF_UNKNOWN = 0.4
 """The share of a conversation that is cut away when the size of its model's context is unknown."""
+
+PUT_AWAY = 0
+"""`Clipped.kept` of a result, or of arguments, of which only a line is left that says where they can be read."""
+
+LONG_ARGUMENT = 1_000
+"""Most characters of an argument that stays where those of its call are put away."""
+
+_SIGNED = ("redacted", "opaque")
 
 _TOO_LARGE = "it did not fit into the conversation any more"
 
@@ -76,9 +86,18 @@ def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
         yield from (result for result in message.results if len(result.content) > 2 * NAMED)
 
 
-def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
-    """The messages with these results shortened; `readable`: whether their model can read artifacts."""
+def with_clipped(
+    messages: Iterable[Message],
+    clips: Mapping[str, Clipped],
+    readable: bool,
+    put_away: Mapping[str, Clipped] = MappingProxyType({}),
+) -> Iterator[Message]:
+    """The messages with these results shortened, and the long arguments of these calls; `readable`: whether their model
+    can read artifacts."""
     for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield _with_short_arguments(message, put_away, readable) if put_away else message
+            continue
         if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
             results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
             yield ToolResults(tuple(results), message.notices)
@@ -89,7 +108,44 @@ def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], read
 def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult:
     if clip is None:
         return result
+    if clip.kept == PUT_AWAY:
+        content = handle(clip, result.name, readable)
+        return ToolResult(result.call_id, result.name, content, result.is_error)
     if clip.characters > clip.kept < len(result.content):
         content = preview(result.content, clip.kept, where_to_read(clip.artifact, readable), clip.characters)
         result = replace(result, content=content)
     return without_pictures(result, _TOO_LARGE) if result.pictures else result
+
+
+def handle(clip: Clipped, name: str, readable: bool) -> str:
+    """The line that stands for a text that was put away."""
+    where = where_to_read(clip.artifact, readable).removeprefix("read them with ")
+    return f"[… put away: {clip.characters:,} characters of {name}; {where} …]"
+
+
+def _with_short_arguments(
+    message: AssistantMessage, put_away: Mapping[str, Clipped], readable: bool
+) -> AssistantMessage:
+    """The reply with a line in place of each long argument of these calls. What its provider signed or encrypted goes
+    with it, as that would no longer fit to the rest."""
+    if not any(call.call_id in put_away for call in message.tool_calls):
+        return message
+    blocks: list[AnyBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolCallBlock) and (clip := put_away.get(block.call_id)) is not None:
+            blocks.append(_with_lines(block, clip, readable))
+        elif block.type not in _SIGNED and not (isinstance(block, ThinkingBlock) and block.signature):
+            blocks.append(block)
+    return AssistantMessage(tuple(blocks), message.model)
+
+
+def _with_lines(block: ToolCallBlock, clip: Clipped, readable: bool) -> ToolCallBlock:
+    if not isinstance(block.arguments, Mapping):
+        return block
+    arguments = {
+        name: handle(clip.model_copy(update={"characters": len(value)}), f"{block.name}.{name}", readable)
+        if isinstance(value, str) and len(value) > LONG_ARGUMENT
+        else value
+        for name, value in block.arguments.items()
+    }
+    return block.model_copy(update={"arguments": arguments, "extra": None})

@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TypeGuard
 
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
-from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.messages import Message, ToolResults, UserMessage
 from drone.agent.ports.shown import ShownMessage, canonical, digest_of
 from drone.agent.ports.transcript import length, note_of, request_in
 from mcc.contracts.blocks import ImageBlock
@@ -141,9 +142,11 @@ def _with_lines(shown: Sequence[ShownMessage], most: int, tokens: int) -> tuple[
     turns that were."""
     groups = [(order_id, [*messages]) for order_id, messages in groupby(shown, key=lambda one: one.order_id)]
     before = groups.pop(0)[1] if groups and not groups[0][0] else []
-    listed_before = (one.message.text for one in before if isinstance(one.message, UserMessage))
+    summaries = [one for one in before if not is_list(one.message)]
+    listed_before = (one.message.text for one in before if is_list(one.message))
     lines = [line for text in listed_before for line in text.removeprefix(HEADING).split("\n")]
-    left = sum(length(one.message) for _, messages in groups for one in messages)
+    left = sum(length(one.message) for one in summaries)
+    left += sum(length(one.message) for _, messages in groups for one in messages)
     number = 0
     while number < len(groups) and left + sum(map(len, lines)) > most:
         _, messages = groups[number]
@@ -154,7 +157,12 @@ def _with_lines(shown: Sequence[ShownMessage], most: int, tokens: int) -> tuple[
         return tuple(shown), 0
     last = groups[number - 1][1][-1]
     listed = ShownMessage.of(UserMessage(HEADING + "\n".join(lines)), "", last.turn, 0)
-    return (listed, *(one for _, messages in groups[number:] for one in messages)), number
+    return (*summaries, listed, *(one for _, messages in groups[number:] for one in messages)), number
+
+
+def is_list(message: Message) -> TypeGuard[UserMessage]:
+    """Whether the message lists turns that are not shown themselves."""
+    return isinstance(message, UserMessage) and message.text.startswith(HEADING)
 
 
 def _line(messages: Sequence[ShownMessage]) -> str:

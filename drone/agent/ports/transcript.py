@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never, cast
+from typing import TypeVar, assert_never, cast
 
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, with_clipped
@@ -17,6 +17,7 @@ from drone.agent.ports.messages import (
 from drone.agent.ports.pictures import picture_characters
 from mcc.contracts.attachments import ShownAttachment
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.compaction import Clipped, TranscriptCompacted
 from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact
@@ -30,13 +31,11 @@ from mcc.contracts.journal import (
     AgentStep,
     AnyFact,
     BudgetWarned,
-    Clipped,
     ControlApplied,
     DocumentChanged,
     GateChecked,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,
@@ -69,12 +68,22 @@ class Estimate:
 
     _characters: int = 0
     _tokens: int = 0
+    _freed: int = 0
     _per_character: float = 1 / CHARACTERS_PER_TOKEN
 
     def tokens(self, characters: int, before: int = 0) -> int:
         """The tokens of a request with so many `characters` since the run's start, and `before` at its start."""
         grown = characters - self._characters if self._tokens else characters + before
-        return max(0, self._tokens + int(grown * self._per_character))
+        return max(0, self._tokens + int(grown * self._per_character) - self._freed)
+
+    @property
+    def per_character(self) -> float:
+        """The tokens that a character takes."""
+        return self._per_character
+
+    def free(self, tokens: int) -> None:
+        """Count so many tokens less, of messages that are not shown any more."""
+        self._freed += tokens
 
     def learn(self, characters: int, usage: Usage) -> None:
         """Learn from a request with so many characters. A usage that covers several attempts is divided by them."""
@@ -82,9 +91,9 @@ class Estimate:
         if taken == 0:
             return
         grown = characters - self._characters
-        if self._tokens and grown >= ENOUGH:
+        if self._tokens and grown >= ENOUGH and not self._freed:
             self._per_character = min(MOST, max(LEAST, (taken - self._tokens) / grown))
-        self._characters, self._tokens = characters, taken
+        self._characters, self._tokens, self._freed = characters, taken, 0
 
 
 _BEGIN = "# Environment\n\n"
@@ -151,13 +160,17 @@ _REDIRECTED = "Your task has changed. Leave what you were doing; this is your ta
 
 NOTE = "session"
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Transcript:
-    """`opening`: the messages the run began with; `said`: those since. It only grows at its end; only `clip` and the
+    """`opening`: the messages the run began with; `said`: those since. It only grows at its end; only `compact` and the
     notices added to the last tool results change earlier messages.
 
-    `clips`: the shortened tool results by call id. `refused_pictures`: by digest, why a picture is not shown any more.
+    `clips`: the shortened tool results by call id; `put_away`: the calls whose arguments are. `summary`: what stands in
+    the place of all messages before the last `opening_kept` of those that the run began with (None: of none).
+    `refused_pictures`: by digest, why a picture is not shown any more.
     `readable`: whether its model can read artifacts.
     """
 
@@ -166,6 +179,9 @@ class Transcript:
     characters_said: int = 0
     characters_before: int = field(default=0, compare=False)
     clips: dict[str, Clipped] = field(default_factory=dict)
+    put_away: dict[str, Clipped] = field(default_factory=dict)
+    summary: str | None = None
+    opening_kept: int = 0
     refused_pictures: dict[str, str] = field(default_factory=dict)
     readable: bool = False
     steers_at: int | None = None
@@ -179,7 +195,17 @@ class Transcript:
         """Begin with these messages. `extra_characters`: sent with each request in addition to the messages."""
         whole = tuple(messages)
         self.characters_before = extra_characters + sum(map(length, whole))
-        self.opening = tuple(with_clipped(whole, self.clips, self.readable))
+        self.opening = tuple(self.shortened(self.began_with(whole)))
+
+    def began_with(self, whole: Sequence[T]) -> Sequence[Message | T]:
+        """What is shown of the messages that the run began with, or of what stands for them."""
+        if self.summary is None:
+            return whole
+        return (UserMessage(self.summary), *whole[len(whole) - self.opening_kept :])
+
+    def shortened(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """The messages with the results and arguments that were shortened so far."""
+        return with_clipped(messages, self.clips, self.readable, self.put_away)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -193,6 +219,26 @@ class Transcript:
     def add(self, message: Message) -> None:
         self.said.append(message)
         self.characters_said += length(message)
+
+    def compact(self, fact: TranscriptCompacted) -> None:
+        """Show less, as this entry says."""
+        if fact.stage == "clip":
+            self.clip(fact.clipped)
+        elif fact.clipped:
+            (self.put_away if fact.stage == "arguments" else self.clips).update(
+                {clip.call_id: clip for clip in fact.clipped}
+            )
+            self.opening = tuple(self.shortened(self.opening))
+            self.said = list(self.shortened(self.said))
+        if fact.summary is not None and fact.kept_messages is not None:
+            self._replace(fact.summary, fact.kept_messages)
+
+    def _replace(self, summary: str, kept: int) -> None:
+        """Show this text in the place of all but the last `kept` messages."""
+        self.opening_kept = max(0, kept - len(self.said))
+        self.opening = (UserMessage(summary), *self.opening[len(self.opening) - self.opening_kept :])
+        self.said = self.said[len(self.said) - min(kept, len(self.said)) :]
+        self.summary = summary
 
     def clip(self, clipped: Iterable[Clipped]) -> None:
         """Shorten these tool results to their beginning and end."""
@@ -209,8 +255,8 @@ class Transcript:
             before = self.clips.get(clip.call_id)
             self.characters_said -= (clip.characters if before is None else before.kept) - clip.kept
             self.clips[clip.call_id] = clip
-        self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
-        self.said = list(with_clipped(self.said, self.clips, self.readable))
+        self.opening = tuple(self.shortened(self.opening))
+        self.said = list(self.shortened(self.said))
 
     def add_text(self, text: str, *, in_results: bool = False, as_it_is: bool = False) -> None:
         """Add what a journal entry says to the model, as a message of its own.

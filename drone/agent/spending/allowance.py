@@ -143,6 +143,20 @@ class Allowance:
         budget.hold(reservation)
         return reservation
 
+    def reserve_beside(self, tokens: int, output_tokens: int) -> Reservation | None:
+        """Reserve what a request besides the rounds may cost; None where the limits leave nothing for it."""
+        try:
+            self._check()
+        except LimitReached:
+            return None
+        if self._budget.full or self.state.spending.landing is not None:
+            return None
+        price = self._usd_per_token()
+        total = tokens + output_tokens
+        reservation = Reservation(total, output_tokens, None if price is None else total * price)
+        self._budget.hold(reservation)
+        return reservation
+
     def settle(self, reservation: Reservation) -> None:
         """Release the reservation of a call that has ended."""
         self._budget.settle(reservation)

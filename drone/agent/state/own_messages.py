@@ -1,6 +1,6 @@
 """What a turn adds to its session: the messages of its root agent, computed from the entries of its journal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -9,17 +9,10 @@ from drone.agent.ports.pictures import REFUSED, with_pictures
 from drone.agent.ports.shown import ShownMessage
 from drone.agent.ports.transcript import Transcript, add_what_it_says, opening_message, without_answer
 from drone.agent.state.record_parts import OpenReply
+from mcc.contracts.compaction import Clipped, TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import (
-    AgentStarted,
-    AgentStep,
-    AnyFact,
-    Clipped,
-    ControlApplied,
-    ToolFinished,
-    TranscriptCompacted,
-)
+from mcc.contracts.journal import AgentStarted, AgentStep, AnyFact, ControlApplied, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.turn_context import ContextMode, LastRequest
@@ -36,6 +29,17 @@ class TurnEnd:
     prompt: str
     status: OrderStatus
     answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """A text that took the place of all but the last `kept` messages, when there were `said` own ones. `seq`: its
+    entry's number."""
+
+    said: int
+    kept: int
+    text: str
+    seq: int
 
 
 @dataclass(slots=True)
@@ -59,6 +63,7 @@ class OwnMessages:
     _open: OpenReply | None = None
     _steers: list[str] = field(default_factory=list)
     _seqs: list[int] = field(default_factory=list)
+    _summaries: list[_Summary] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
         self.last_seq = entry.seq
@@ -76,7 +81,7 @@ class OwnMessages:
     def _request(self, entry: Entry, replied: ModelReplied) -> LastRequest:
         started = self.started
         model = started.model.effective if started is not None and started.model is not None else replied.model
-        context = None if started is None else started.context
+        context = None if started is None else started.session
         told = {} if context is None or context.mode == "answers" else context.environment
         return LastRequest(
             agent=entry.origin.agent or "",
@@ -98,8 +103,7 @@ class OwnMessages:
             case ToolFinished():
                 self._finished(fact)
             case TranscriptCompacted():
-                self._transcript.clip(fact.clipped)
-                self.artifacts |= {clip.call_id: clip.artifact for clip in fact.clipped}
+                self._compacted(fact)
             case ControlApplied(control="steer", message=str(message)):
                 self._steers.append(message)
                 add_what_it_says(self._transcript, fact)
@@ -111,6 +115,30 @@ class OwnMessages:
             case _:
                 add_what_it_says(self._transcript, fact)
 
+    def _compacted(self, fact: TranscriptCompacted) -> None:
+        """Later turns are shown its messages one by one where they are shown this turn without the ones before; so what
+        a summary replaces is left here, and only replaced in the context through this turn (`with_summaries`)."""
+        self._transcript.compact(fact.model_copy(update={"summary": None}))
+        if fact.stage != "arguments":
+            self.artifacts |= {clip.call_id: clip.artifact for clip in fact.clipped}
+        if fact.summary is not None and fact.kept_messages is not None:
+            self._summaries.append(
+                _Summary(len(self._transcript.said), fact.kept_messages, fact.summary, self.last_seq)
+            )
+
+    def with_summaries(
+        self, before: Sequence[ShownMessage], own: Sequence[ShownMessage], turn: int
+    ) -> tuple[ShownMessage, ...]:
+        """All that the turn's agent was shown at its end: of `before`, what it was shown of earlier turns, and of its
+        `own` messages, without what a summary took the place of."""
+        shown, done = [*before], 0
+        for summary in self._summaries:
+            shown += own[done : summary.said]
+            done = summary.said
+            kept = shown[len(shown) - summary.kept :] if summary.kept else []
+            shown = [ShownMessage.of(UserMessage(summary.text), "", turn, summary.seq), *kept]
+        return (*shown, *own[done:])
+
     def _finished(self, done: ToolFinished) -> None:
         if self._open is None or self._open.call(done.call_id) is None:
             return
@@ -121,6 +149,20 @@ class OwnMessages:
         if self._open.is_done:
             self._transcript.add(self._open.results())
             self._open = None
+
+    @property
+    def summarised(self) -> bool:
+        """Whether a summary, or lines, took the place of messages during the turn."""
+        return bool(self._summaries)
+
+    def shortened(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """The messages with the results and arguments that were shortened during the turn."""
+        return self._transcript.shortened(messages)
+
+    @property
+    def put_away(self) -> dict[str, Clipped]:
+        """The calls whose arguments were put away during the turn, those of earlier turns included."""
+        return self._transcript.put_away
 
     @property
     def clips(self) -> dict[str, Clipped]:

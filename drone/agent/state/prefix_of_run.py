@@ -18,16 +18,17 @@ class PrefixOfRun:
     due: Why | None = None
     always: bool = False
     _found: int = field(init=False)
-    _shortened: int = field(init=False)
+    _shortened: tuple[int, int, int, str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._found, self._shortened = len(self.state.conversation.found), self._cuts
 
     @property
-    def _cuts(self) -> int:
-        """Counts what shortens the transcript, which tells that itself."""
+    def _cuts(self) -> tuple[int, int, int, str]:
+        """Changes with whatever shortens the transcript, which tells that itself."""
         transcript = self.state.conversation.transcript
-        return len(transcript.refused_pictures) + sum(clip.characters - clip.kept for clip in transcript.clips.values())
+        clipped = sum(clip.characters - clip.kept for clip in transcript.clips.values())
+        return len(transcript.refused_pictures), clipped, len(transcript.put_away), transcript.summary or ""
 
     def compare(self, asked: Ask) -> AgentStep | None:
         """Compare a request with the one before it; the step that tells why it does not begin with that, if so."""

@@ -20,6 +20,7 @@ from drone.agent.state.record_parts import (
     SpendingState,
 )
 from drone.agent.state.restraints import GateState, Restraints
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Origin
@@ -39,7 +40,6 @@ from mcc.contracts.journal import (
     Outcome,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,
@@ -191,7 +191,8 @@ class RecordState:
                 self._steered(known)
             case TranscriptCompacted():
                 self.asking.asked, self.asking.window = None, known.window_tokens or self.asking.window
-                self.conversation.transcript.clip(known.clipped)
+                self.conversation.transcript.compact(known)
+                self.asking.compacted(known)
             case ApprovalRequested() | QuestionAsked():
                 # A resumed run may ask once more, under the same derived id.
                 self.conversation.items.setdefault(item_id(known), InboxItem(known))

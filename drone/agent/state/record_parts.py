@@ -9,12 +9,16 @@ from drone.agent.ports.report import Halt
 from drone.agent.ports.transcript import Estimate, Transcript
 from drone.agent.state.progress import AnswerCheck, RunProgress
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.compaction import NOTHING_CARRIED, CompactedParts, TranscriptCompacted
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import AgentStep, BudgetWarned, ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied, ModelStarted, Prefix
 from mcc.contracts.usage import Usage
 
 NOTHING = Usage()
+
+LITTLE = 0.1
+"""A compaction that frees less than this part of a request has freed little."""
 
 
 @dataclass(slots=True)
@@ -90,6 +94,22 @@ class AskingState:
     """Of its last request that was answered."""
     characters_asked: int = 0
     """Length of the transcript when the model was asked last."""
+    carried: CompactedParts = NOTHING_CARRIED
+    """What the next summary takes over from the last one."""
+    summaries: set[str] = field(default_factory=set)
+    """Records of the requests for summaries that its model is shown, or was."""
+    meagre: int = 0
+    """How many compactions one after the other have freed little."""
+
+    def compacted(self, fact: TranscriptCompacted) -> None:
+        """Remember what the next compaction has to know of this one."""
+        if fact.stage != "clip":
+            self.estimate.free(fact.tokens_before - fact.tokens_after)
+        self.carried = fact.parts or self.carried
+        if fact.record_id is not None:
+            self.summaries.add(fact.record_id)
+        little = fact.tokens_before - fact.tokens_after < LITTLE * fact.tokens_before
+        self.meagre = self.meagre + 1 if little else 0
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from drone.agent.ports.transcript import opening_message
 from drone.agent.state.record import RecordState
 from drone.agent.state.restraints import Restraints
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.control import merged
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, Origin
@@ -27,7 +28,6 @@ from mcc.contracts.journal import (
     Outcome,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     WorkspaceCheckpointed,
 )
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
@@ -282,11 +282,9 @@ class Tree:
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (
-            *before,
-            opening_message(started.environment, started.prompt, started.attachments),
-            *record.conversation.transcript.said,
-        )
+        transcript = record.conversation.transcript
+        began = (*before, opening_message(started.environment, started.prompt, started.attachments))
+        return (*transcript.shortened(transcript.began_with(began)), *transcript.said)
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
         """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import structlog
 
-from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, with_clipped
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
 from drone.agent.ports.opening import SessionOpening
 from drone.agent.ports.shown import ShownMessage, canonical, digest_of, read_all
 from drone.agent.ports.transcript import length
@@ -54,7 +54,7 @@ class Openings:
         if order.kind is not OrderKind.CHAT:
             return SessionOpening(mode=self._mode)
         if (root := tree.begun(tree.root)) is not None:
-            context = None if root.started is None else root.started.context
+            context = None if root.started is None else root.started.session
             if context is None:
                 return SessionOpening(mode=self._mode)
             opening = await self._again(order, context, redactor)
@@ -168,14 +168,14 @@ class Openings:
 
         Raises `OpeningLost`, ValueError where what it was shown cannot be read any more.
         """
-        context = None if own.started is None else own.started.context
+        context = None if own.started is None else own.started.session
         mode = opening.mode if context is None else context.mode
         prompt = redactor.text(with_words(order.words, order.prompt))
         end = TurnEnd(order.id, order.session_seq, prompt, outcome.status, outcome.answer)
         added = own.at_end(end, mode)
         turn = stored_turn(order.session_id, added, own)
         if context is None:
-            return TurnLeaves(turn, None)
+            return TurnLeaves(turn, _base_of(order, SessionOpening(), added, own, handles=False))
         handles = False
         if context.base is not None and not context.turns:
             # Only its own journal knows a base that was made for this turn.
@@ -200,10 +200,12 @@ def _base_of(
     `handles`: turns were reduced to lines for this one."""
     kind = None if order.origin is None else order.origin.kind
     # Turns after the one that it repeats are shown to later turns, and were not to it.
-    if kind == "retry" or not opening.shown:
+    if kind == "retry" or not (opening.shown or own.summarised):
         return None
-    clipped = (own.clips or own.refused_pictures) and _clipped(opening.shown, own)
-    if handles:
+    clipped = (own.clips or own.put_away or own.refused_pictures) and _clipped(opening.shown, own)
+    if own.summarised:
+        reason = "summary"
+    elif handles:
         reason = "handles"
     elif clipped and clipped != opening.shown:
         reason = "clip"
@@ -213,13 +215,13 @@ def _base_of(
         reason = "rollup"
     else:
         return None
-    context = (*(clipped or opening.shown), *added)
-    turns = dict.fromkeys(one.order_id for one in context if one.order_id)
+    turns = dict.fromkeys(message.order_id for message in (*opening.shown, *added) if message.order_id)
+    context = own.with_summaries(clipped or opening.shown, added, order.session_seq)
     return NewBase(canonical(context).decode(), reason, tuple(turns))
 
 
 def _clipped(shown: Sequence[ShownMessage], own: OwnMessages) -> tuple[ShownMessage, ...]:
-    messages = own.as_shown([*with_clipped([one.message for one in shown], own.clips, own.readable)])
+    messages = own.as_shown([*own.shortened([one.message for one in shown])])
     return tuple(
         one if message == one.message else one.saying(message) for one, message in zip(shown, messages, strict=True)
     )

@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from mcc.contracts.compaction import CompactedRecord, TranscriptCompacted
 from mcc.contracts.entry import Draft, Entry, Origin, fact_of
 from mcc.contracts.fact import Fact
-from mcc.contracts.ids import call_id, child_record_id, derived_id, root_record_id, verifier_record_id
-from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted, TranscriptCompacted
+from mcc.contracts.ids import (
+    call_id,
+    child_record_id,
+    compaction_record_id,
+    derived_id,
+    root_record_id,
+    verifier_record_id,
+)
+from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.shape import to_json
 from mcc.rules.patterns import Pattern
@@ -14,6 +22,9 @@ from mcc.store.rows.texts import parsed
 
 CHILDREN = 1_000
 """Indexes that are tried to find out which child of a call a record is."""
+
+COMPACTIONS = 1_000
+"""Numbers that are tried to find out which summary of its parent's conversation a record is."""
 
 _ID = Pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -56,6 +67,9 @@ class NewIds:
         number = self._rounds.get(entry.parent_id, 0)
         if entry.record_id == verifier_record_id(entry.parent_id, number):
             return verifier_record_id(self._new[entry.parent_id], number)
+        for place in range(COMPACTIONS if isinstance(fact.context, CompactedRecord) else 0):
+            if entry.record_id == compaction_record_id(entry.parent_id, place):
+                return compaction_record_id(self._new[entry.parent_id], place)
         return self._child(entry.record_id or "", fact.call_id or "")
 
     def _child(self, record_id: str, call: str) -> str:
@@ -89,9 +103,12 @@ class NewIds:
             ]
         if isinstance(fact, AgentStarted):
             changed["forked_from"] = entry.record_id
-        if isinstance(fact, TranscriptCompacted) and fact.through_seq:
-            taken = (new for old, new in self._numbers.items() if old <= fact.through_seq)
-            changed["through_seq"] = max(taken, default=1)
+        if (
+            isinstance(fact, TranscriptCompacted)
+            and (kept := fact.kept_from) is not None
+            and kept.order_id == entry.order_id
+        ):
+            changed["kept_from"] = {"order_id": self._order_id, "seq": self._numbers.get(kept.seq, 1)}
         return fact_of(fact.kind, changed)
 
     def _replaced(self, value: Any) -> Any:

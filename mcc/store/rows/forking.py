@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import assert_never
 
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Draft, Entry
@@ -27,7 +28,6 @@ from mcc.contracts.journal import (
     GateChecked,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.approvals import AnyItem, ItemByKind
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -28,7 +29,6 @@ from mcc.contracts.journal import (
     GateChecked,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,

@@ -18,9 +18,10 @@ from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import PROVIDERS
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.compaction import Clipped
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped
+from mcc.contracts.journal import AgentStep, BudgetWarned
 from mcc.contracts.limits import Limits
 from tests.drone.agent.lone import ORDER, Lone
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.artifacts import LONGEST, TOGETHER, handle_of
-from drone.agent.ports.clipping import KEPT, NAMED
+from drone.agent.ports.clipping import KEPT
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import Message, ToolResults
+from drone.agent.ports.messages import Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Cause, Report
 from drone.agent.state.record import RecordState
@@ -18,10 +18,11 @@ from drone.tools.artifacts import ArtifactTools
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import ToolFinished, TranscriptCompacted
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.usage import Usage
 
 ORDER = "order-1"
@@ -130,19 +131,15 @@ async def test_older_results_follow_when_the_newest_are_not_enough() -> None:
     assert {clip.kept for fact in world.compacted() for clip in fact.clipped} <= set(KEPT)
 
 
-async def test_when_all_results_are_short_the_oldest_are_only_named() -> None:
+async def test_when_all_results_are_short_the_oldest_messages_become_lines() -> None:
     script: list[Said] = [*(pages(*[(letter, 500 + number) for letter in "abcdefgh"]) for number in range(12)), "Done."]
     world = World(Small(script, window=6_000, tells=True))
     report = await world.run()
-    assert report.text == "Done.", report
-    contents = told(world.model.asks[-1])
-    clips = {clip.call_id: clip for fact in world.compacted() for clip in fact.clipped}
-    named = [content for content in contents if len(content) <= NAMED]
-    assert named == contents[: len(named)] and 8 <= len(named) < len(contents) - 8
-    handles = [handle_of(clip.artifact) for clip in clips.values() if clip.kept == NAMED]
-    assert all("[… 539 characters were here" in content for content in named[:8])
-    assert len(handles) == len(named) and all(any(handle in content for content in named) for handle in handles)
-    assert all("aa" in unfenced(content) for content in contents[-8:][:1])
+    assert report.text == "Done." and world.model.refused == 0, report
+    assert {fact.stage for fact in world.compacted()} == {"handles"}
+    first, *others = world.model.asks[-1].messages
+    assert isinstance(first, UserMessage) and "(called page)" in first.text and "> Go." in first.text
+    assert "aa" in told(world.model.asks[-1])[-8] and 2 <= len(others) < 24
 
 
 async def test_a_known_context_is_not_overrun() -> None:
@@ -222,5 +219,5 @@ async def test_in_a_small_context_less_is_told_at_once() -> None:
 def test_a_window_that_was_learnt_is_kept_when_a_later_shortening_knows_none() -> None:
     state = RecordState(Origin(record_id=root_record_id(ORDER)))
     for told, known in ((None, None), (20_000, 20_000), (None, 20_000), (9_000, 9_000)):
-        state.apply(TranscriptCompacted(summary="Shortened.", window_tokens=told))
+        state.apply(TranscriptCompacted(message="Shortened.", window_tokens=told))
         assert state.asking.window == known

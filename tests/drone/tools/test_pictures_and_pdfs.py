@@ -19,7 +19,7 @@ from drone.tools.files.reading import read_file
 from drone.tools.files.rendition import LARGEST_PICTURE
 from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
-from mcc.contracts.journal import Clipped
+from mcc.contracts.compaction import Clipped
 
 Use = Callable[..., Coroutine[Any, Any, Output]]
 

@@ -18,6 +18,14 @@ from mcc.contracts.blocks import (
     ToolCall,
     call_block,
 )
+from mcc.contracts.compaction import (
+    CarriedWords,
+    CheckedSummary,
+    Clipped,
+    CompactedParts,
+    KeptFrom,
+    TranscriptCompacted,
+)
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, SandboxState, Walls
@@ -38,14 +46,12 @@ from mcc.contracts.journal import (
     AgentStarted,
     AgentStep,
     BudgetWarned,
-    Clipped,
     ControlApplied,
     DocumentChanged,
     GateChecked,
     Outcome,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
     VerifyChecked,
     WorkspaceCheckpointed,
     WorkspaceHeld,
@@ -296,12 +302,26 @@ FACTS: tuple[Fact, ...] = (
     ),
     BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end.", landing=True, in_results=True),
     TranscriptCompacted(
-        through_seq=40,
-        summary="Much was read.",
+        stage="summary",
+        reason="background",
+        message="Much was read.",
         clipped=(Clipped(call_id=CALL, kept=2_000, characters=80_000, artifact="f" * 64),),
+        cleared_call_ids=(CALL,),
+        cut_call_ids=(CALL,),
+        kept_from=KeptFrom(order_id=ORDER_ID, seq=41),
+        kept_messages=4,
+        summary="# Earlier in this conversation",
+        parts=CompactedParts(
+            words=(CarriedWords(text="Look.", place="1/1"),), agents=("scout: completed",), kept=("Only read.",)
+        ),
+        checklist=CheckedSummary(kept=12, missing=3, attempts=2),
         window_tokens=32_768,
         tokens_before=40_000,
         tokens_after=20_500,
+        model="openai/qwen3-coder",
+        usage=USAGE,
+        record_id=CHILD,
+        base="e" * 64,
     ),
     WorkspaceHeld(
         key="5b1f0c9e4f6d4a3c8f0d2b7a6e5c4d3b",

@@ -12,6 +12,7 @@ from mcc.contracts import journal
 from mcc.contracts.entry import Entry, fact_of
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.shape import Closed, to_json
+from mcc.contracts.upcast import upcast
 from tests.mcc.contracts.golden import FOLDER, canonical
 from tests.mcc.contracts.samples import FACTS, SAMPLES, entry
 
@@ -37,7 +38,9 @@ def test_an_entry_of_an_older_version_is_read_as_one_of_this(path: Path) -> None
     old, kind = json.loads(path.read_bytes()), path.stem.removeprefix("journal-")
     sample = next(fact for fact in FACTS if fact.kind == kind)
     written = json.loads((FOLDER / path.name).read_bytes())["data"]
-    absent = {name: type(sample).model_fields[name].default for name in written.keys() - old["data"].keys()}
+    read = upcast(kind, old["data"])
+    assert isinstance(read, dict)
+    absent = {name: type(sample).model_fields[name].default for name in written.keys() - read.keys()}
     assert fact_of(kind, old["data"]) == sample.model_copy(update=absent)
 
 

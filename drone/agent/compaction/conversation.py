@@ -1,0 +1,106 @@
+"""The conversation of one agent as it is compacted: where each message comes from, and where it is cut."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drone.agent.compaction.cuts import ContextWindow, kept_from
+from drone.agent.compaction.gathered import Gathered, Part
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
+from drone.agent.ports.messages import Message, UserMessage
+from drone.agent.ports.shown import ShownMessage
+from drone.agent.state.record import RecordState
+from drone.agent.state.tree import Tree
+from mcc.contracts.compaction import KeptFrom
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """What a run began with: `before` messages whose place nobody knows, `shown` ones of earlier turns, and `more` of
+    its own conversation, the last of them its prompt."""
+
+    before: int
+    shown: Sequence[ShownMessage]
+    more: int
+
+    def places(self) -> list[tuple[int, int]]:
+        """Of each message the turn and the number of its entry; 0 where they are not known."""
+        known = [(one.turn, int(one.form["seq"])) for one in self.shown]
+        return [(0, 0)] * self.before + known + [(0, 0)] * self.more
+
+    def prompts(self) -> list[bool]:
+        """Whether each message is a prompt that a person wrote, or the agent above."""
+        orders = [one.order_id for one in self.shown]
+        first = [bool(order) and (not place or orders[place - 1] != order) for place, order in enumerate(orders)]
+        return [False] * self.before + first + [False] * (self.more - 1) + [True]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCut:
+    """The messages before number `at` are to go; what is gathered from them."""
+
+    at: int
+    gathered: Gathered
+    environment: str
+    kept_from: KeptFrom | None
+
+
+class ShownConversation:
+    """What the model of `state` is shown, with the turn of each message. `tree` knows the agents that it hired."""
+
+    def __init__(self, tree: Tree, state: RecordState) -> None:
+        self._tree = tree
+        self._state = state
+        self._began = Began(0, (), 1)
+
+    def begin(self, began: Began) -> None:
+        """Learn what the run began with."""
+        self._began = began
+
+    def with_places(self) -> tuple[Sequence[Message], Sequence[tuple[int, int]]]:
+        """All messages, and of each the turn (0: the running one, or unknown) and the number of its entry."""
+        transcript = self._state.conversation.transcript
+        places = transcript.began_with(self._began.places())
+        began = [place if isinstance(place, tuple) else (0, 0) for place in places]
+        return transcript.messages, (*began, *[(0, 0)] * len(transcript.said))
+
+    def cut(self, window: ContextWindow, keep_turns: int) -> PlannedCut | None:
+        """What a summary takes the place of: all but the newest turns, the running one among them, as far as these take
+        a quarter of the window; the last round stays whatever its length. None: nothing would go."""
+        messages, places = self.with_places()
+        transcript = self._state.conversation.transcript
+        running = len(transcript.opening) - (transcript.summary is None or transcript.opening_kept > 0)
+        starts = [number for number, (turn, _) in enumerate(places) if turn and places[number - 1][0] != turn]
+        first = (*starts, running)[-keep_turns:][0] if keep_turns else len(messages) - 1
+        at = kept_from(messages, first, window.tokens // 4 * CHARACTERS_PER_TOKEN)
+        return None if at is None else self.gathered(at, window)
+
+    def gathered(self, at: int, window: ContextWindow) -> PlannedCut:
+        """A cut before message `at`, with all that is gathered from those before it."""
+        messages, places = self.with_places()
+        state, transcript = self._state, self._state.conversation.transcript
+        heard = {*state.conversation.messages_heard, state.conversation.task}
+        prompts = [prompt is True for prompt in transcript.began_with(self._began.prompts())]
+        people = frozenset(
+            number
+            for number, message in enumerate(messages[:at])
+            if isinstance(message, UserMessage)
+            and (prompts[number] if number < len(prompts) else message.text in heard)
+        )
+        part = Part(messages[:at], places[:at], people)
+        loses_its_first = at >= len(transcript.opening) and (transcript.summary is None or transcript.opening_kept > 0)
+        environment = state.started.environment if state.started is not None and loses_its_first else ""
+        kept = None
+        if at < len(places) and places[at][0]:
+            shown = next(message for message in self._began.shown if (message.turn, message.form["seq"]) == places[at])
+            kept = KeptFrom(order_id=shown.order_id, seq=places[at][1])
+        return PlannedCut(at, Gathered.of(part, self._agents(), state.asking.carried, window), environment, kept)
+
+    def _agents(self) -> list[str]:
+        lines = []
+        for record_id in self._state.children.ids:
+            record = self._tree.records.get(record_id)
+            if record is not None and record.started is not None:
+                status = "running" if record.finished is None else record.finished.status.value
+                title = " ".join(record.started.title.split())
+                lines.append(f"{record_id} {record.origin.agent} {title!r}: {status}")
+        return lines

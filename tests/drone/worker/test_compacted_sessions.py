@@ -1,0 +1,78 @@
+"""A session that outgrows its model's context: later turns are shown the summary that one of them was shown."""
+
+from pathlib import Path
+
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.shown import read_all
+from drone.models.scripted import Line, Said
+from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.journal import AgentStarted
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import OrderStatus
+from mcc.store.rows.texts import parsed
+from tests.drone.worker.test_transcripts_of_sessions import Talk
+
+SUMMARY = "## Goal\nA garden.\n## Findings\n- README.md:1 names it.\n## Done\n- read\n## Open\n- tulips"
+LONG = "word " * 2_000
+
+
+class LongTalk(Talk):
+    """A talk whose model can be asked to sum up."""
+
+    async def __aenter__(self) -> "LongTalk":
+        await super().__aenter__()
+        return self
+
+    async def _say(self, ask: Ask) -> Said:
+        last = ask.messages[-1]
+        if isinstance(last, UserMessage) and "This conversation gets too long" in last.text:
+            return Line(SUMMARY)
+        return await super()._say(ask)
+
+    def compacted(self, order: WorkOrder) -> list[TranscriptCompacted]:
+        return [entry.data for entry in self.journal(order.id) if isinstance(entry.data, TranscriptCompacted)]
+
+
+async def test_later_turns_begin_with_the_summary_and_no_order_fails(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        orders = [await talk.say(f"0 Never water roses-17. {LONG}")]
+        for number in range(1, 10):
+            orders.append(await talk.say(f"{number} {LONG}", orders[0].session_id))
+        assert all(order.status is OrderStatus.SUCCEEDED for order in orders)
+        with_summary = [order for order in orders if talk.compacted(order)]
+        facts = [fact for order in with_summary for fact in talk.compacted(order)]
+        assert {fact.stage for fact in facts} == {"summary"}
+        assert [base.reason for base in talk.bases()].count("summary") == len(with_summary)
+        later = talk.asked[-1].messages[0]
+        assert isinstance(later, UserMessage) and later.text == facts[-1].summary
+        assert "Never water roses-17" in later.text
+
+
+async def test_a_base_is_what_the_turn_was_shown_at_its_end(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        number = 1
+        while not talk.bases():
+            await talk.say(f"{number} {LONG}", session_id)
+            number += 1
+        shown = [*talk.asked[-1].messages]
+        base = read_all(parsed(talk.store.texts.kept(talk.bases()[-1].digest)))
+        assert [one.message for one in base][: len(shown)] == shown and len(base) == len(shown) + 1
+        order = await talk.say("next", session_id)
+        assert [*talk.asked[-1].messages][: len(base)] == [one.message for one in base]
+        started = next(entry.data for entry in talk.journal(order.id) if isinstance(entry.data, AgentStarted))
+        assert started.session is not None and started.session.base == talk.bases()[-1].digest
+
+
+async def test_a_rolled_back_turn_leaves_nothing_in_a_later_summary(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        number = 1
+        while not talk.bases():
+            order = await talk.say(f"{number} secret-{number} {LONG}", session_id)
+            number += 1
+        talk.store.orders.roll_back(order.id, principal="test")
+        after = await talk.say("next", session_id)
+        assert after.status is OrderStatus.SUCCEEDED
+        assert f"secret-{number - 1}" not in "".join(getattr(one, "text", "") for one in talk.asked[-1].messages)
