@@ -332,16 +332,17 @@ def is_progress(fact: Fact) -> bool:
     return isinstance(fact, ModelReplied) or (isinstance(fact, ToolFinished) and fact.outcome in REAL)
 
 
-def after_loss(before: Losses, lease: str, *, progress: bool) -> Losses | StoreEnding:
+def after_loss(before: Losses, lease: str, *, progress: bool, in_line: bool) -> Losses | StoreEnding:
     """The counters of an order whose holder is gone, or the verdict that ends the order as poison.
 
-    `lease`: state of the holder's lease; `progress`: whether the order made progress under the holder's claim. A holder
-    that was cut off does not count as lost; one that left in good order counts as a takeover, but not as barren.
+    `lease`: state of the holder's lease; `progress`: whether the order made progress under the holder's claim;
+    `in_line`: whether it waited for its turn to write in its workspace. A holder that was cut off does not count as
+    lost; one that left in good order, or held an order in line, counts as a takeover, but not as barren.
     """
     if lease == LeaseState.CUT:
         return before
     barren = before.barren
-    if lease != LeaseState.LEFT:
+    if lease != LeaseState.LEFT and (progress or not in_line):
         barren = 0 if progress else barren + 1
     if barren > SOLO:
         return _poison(

@@ -208,7 +208,8 @@ def _take_back(connection: Connection, state: OrderState, at: datetime, now: int
     if cancel is not None and endable:
         return end_by_store(connection, state, cancelled_by(cancel), at)
     before = Losses(state.takeovers, state.barren)
-    losses = after_loss(before, lease, progress=_has_progress(connection, state))
+    in_line = state.wants_key is not None
+    losses = after_loss(before, lease, progress=_has_progress(connection, state), in_line=in_line)
     if isinstance(losses, StoreEnding):
         if endable:
             return end_by_store(connection, state, losses, at)

@@ -8,6 +8,7 @@ from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.store.rows.transitions import DOUBT_SECONDS, SOLO, TAKEOVERS
+from mcc.store.rows.values import WorkspaceHold
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, replied, returned, started
 
 
@@ -155,3 +156,21 @@ def test_after_a_reboot_the_sweeper_does_not_wait(scene: Scene) -> None:
     scene.clock.reboot()
     swept = scene.store.sweeper.sweep(may_expire=True, steady_seconds=3.0)
     assert swept.cut == swept.lost and list(swept.requeued) == [held.order_id]
+
+
+def test_drones_lost_while_an_order_waits_for_its_workspace_say_nothing_about_it(scene: Scene) -> None:
+    tree = WorkspaceHold("key")
+    first = scene.hold(scene.place().id, scene.drone("writer", lease_seconds=10_000 * LEASE_SECONDS), token="writer")
+    assert scene.store.workspaces.acquire(first.order_id, first.epoch, tree) is None
+    waits = scene.place().id
+    for number in range(SOLO + 2):
+        held = scene.hold(waits, token=f"waits-{number}")
+        assert scene.store.workspaces.acquire(waits, held.epoch, tree) is not None
+        scene.lose()
+    assert scene.status(waits) is OrderStatus.QUEUED
+    first.finish()
+    for number in range(SOLO + 1):
+        held = scene.hold(waits, token=f"writes-{number}")
+        assert scene.store.workspaces.acquire(waits, held.epoch, tree) is None
+        scene.lose()
+    assert scene.status(waits) is OrderStatus.FAILED
