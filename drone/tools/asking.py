@@ -27,10 +27,17 @@ Choice = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Choices = Annotated[tuple[Choice, ...], Field(max_length=MOST_CHOICES)]
 
 
-class WantedAnswer(BaseModel):
-    """One of several questions. `free` false: the answer is one of the choices."""
+def _in_short(schema: dict[str, Any]) -> None:
+    """What a model is shown of one of several questions: no limits, which every request would pay for."""
+    text = {"type": "string"}
+    several = {"type": "array", "items": text}
+    properties = {"id": text, "question": text, "choices": several, "free": {"type": "boolean"}, "default": text}
+    schema |= {"properties": properties, "additionalProperties": False}
+    del schema["title"]
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class WantedAnswer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_in_short)
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     question: Words
@@ -50,15 +57,15 @@ async def ask_user(
 ) -> dict[str, Any]:
     """Ask a person, who may take days; you wait. Only for what you cannot find out and must not guess.
 
-    Each answer has a status: answered; declined (nobody is there to ask, or they will not say) or expired (nobody
-    answered in time; answer is then your default): then decide by yourself, and say what you took for granted.
+    Of an answer that is declined (by nobody, or on purpose) or expired (it is then your default) you decide yourself,
+    and say what you took for granted.
 
     Args:
         question: With all that is needed to answer it.
         choices: Answers to choose from.
         default: What counts when nobody answers in time.
-        questions: Instead of question: several at once. With free false, only one of the choices is an answer.
-        wait_seconds: When their time is over. Leave it out to wait until somebody answers.
+        questions: Instead: several at once. free false: one of the choices is the answer.
+        wait_seconds: Leave it out to wait until somebody answers.
     """
     asked = _questions(question, choices, default, questions)
     turn = context.turn

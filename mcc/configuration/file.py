@@ -53,6 +53,7 @@ TABLES = (
     "permission",
     "approvals",
     "sessions",
+    "memory",
     "compaction",
 )
 MOST_BYTES = 1_000_000

@@ -199,7 +199,8 @@ async def test_a_field_means_the_same_on_every_road(case: str, road: str, tmp_pa
 
 
 def test_no_field_of_a_definition_is_left_out() -> None:
-    elsewhere = {"description"}  # tells who may hire the agent what it does: drone/agent/subagents
+    # What it does, for who may hire it (drone/agent/subagents), and long talks (tests/drone/agent/compaction).
+    elsewhere = {"description", "compaction"}
     told = {case.split()[0] for case in SHOWN} | set(REFUSED)
     assert told | elsewhere == set(AgentDefinition.model_fields)
 

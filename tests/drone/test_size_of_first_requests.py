@@ -23,8 +23,9 @@ def tokens(ask: Ask, prompt: str) -> int:
 
 
 MOST = {
-    # With `edit_file`, which costs 100 tokens a request: hiring somebody for a typo cost 8,000.
-    "master": 3_650,
+    # With `edit_file`, which costs 100 tokens a request: hiring somebody for a typo cost 8,000. That several questions
+    # can be asked at once costs 170: one after the other, each costs a person's attention.
+    "master": 3_850,
     **dict.fromkeys(("explore", "general", "scout", "review", "security_analyst", "verify"), 2_000),
 }
 

@@ -39,12 +39,17 @@ class Say:
 
 @dataclass(frozen=True)
 class Heard:
-    """A request as every form tells it: schemas of tools by name, replies so far, results of tools so far."""
+    """A request as every form tells it: schemas of tools by name, replies shown, results of tools shown.
+
+    `rounds`: the last round that anything in it tells of, a summary too. `sums_up`: a summary is asked for.
+    """
 
     tools: Mapping[str, Json]
     replies: int
     results: int
     tokens: int = 0
+    rounds: int = 0
+    sums_up: bool = False
 
 
 @dataclass
@@ -72,7 +77,10 @@ def conversation(rounds: int, lines: int = 10) -> Playing:
     answers."""
 
     def say(heard: Heard) -> Say:
-        number = heard.replies
+        number = max(heard.replies, heard.rounds)
+        if heard.sums_up:
+            done = f"Round {number}: I look on." if number else "Nothing yet."
+            return Say(f"## Goal\nLook around.\n\n## Findings\nNone.\n\n## Done\n{done}\n\n## Open\nThe rest.")
         if number == 0 and len(heard.tools) == 1:
             ((only, schema),) = heard.tools.items()
             return Say("", (Call(only, _filled(schema, "")),))

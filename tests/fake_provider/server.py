@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
@@ -13,6 +13,8 @@ from tests.fake_provider.behaviours import Behaviour, now
 from tests.fake_provider.play import Heard, Memory, Playing, Refused, conversation
 
 KEY = "FAKE_PROVIDER_KEY"
+ROUND = re.compile(rb"Round (\d{1,4}): I look on")
+SUM_UP = b"## Goal / ## Findings / ## Done / ## Open"
 
 
 @dataclass
@@ -52,6 +54,8 @@ class FakeProvider:
         form.authorize({name.lower(): value for name, value in request.headers.items()}, request.query)
         body = json.loads(raw)
         heard = form.hear(body) if self._understood(body) else Heard({}, 0, 0)
+        rounds = max(map(int, ROUND.findall(raw)), default=0)
+        heard = replace(heard, rounds=rounds, sums_up=raw.rfind(SUM_UP) > raw.rfind(b"I look on"))
         number, memory.requests = memory.requests, memory.requests + 1
         if behaviour.obstacle is not None:
             self._since = now() if self._since is None else self._since

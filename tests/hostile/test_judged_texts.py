@@ -222,7 +222,9 @@ def item() -> ApprovalItem:
 
 def question() -> QuestionItem:
     place: dict[str, Any] = {"id": "que-1", "order_id": "o", "record_id": None, "agent": "a", "depth": 0}
-    fields = {name: getattr(QUESTION, name) for name in type(QUESTION).model_fields if name != "question_id"}
+    fields = {
+        name: getattr(QUESTION, name) for name in type(QUESTION).model_fields if name in QuestionItem.model_fields
+    }
     return QuestionItem.model_validate({**fields, **place, "status": "pending", "requested_at": AT})
 
 

@@ -236,7 +236,8 @@ def ended(mcc: MCC, order: WorkOrder, note: str = "Well.") -> WorkOrder:
     for entry in mcc.orders.watch(order.id):
         if isinstance(entry.data, ApprovalRequested):
             for item in mcc.inbox.list(order_id=order.id).items:
-                mcc.inbox.approve(item.id, note=note)
+                if item.kind == "approval":
+                    mcc.inbox.approve(item.id, note=note)
     return mcc.orders.get(order.id)
 
 

@@ -185,7 +185,7 @@ def test_a_question_that_nobody_answers_in_time_has_its_default_for_an_answer(ho
     house.until(order, is_waiting)
     assert house.mcc.orders.get(order.id).reason is WaitingReason.QUESTION
     ends = [entry.data for entry in house.mcc.orders.watch(order.id) if isinstance(entry.data, ToolFinished)]
-    assert [end.is_error for end in ends] == [False] and "default counts: Low" in ends[0].content
+    assert [end.is_error for end in ends] == [False] and '"status":"expired","answer":"Low"' in ends[0].content
     [item] = house.mcc.inbox.list(status=None, order_id=order.id).items
     assert item.kind == "question" and (item.status, item.answer, item.by) == ("expired", "Low", None)
     with pytest.raises(Refused):

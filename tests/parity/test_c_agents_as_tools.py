@@ -153,9 +153,10 @@ async def test_steering_at_checkpoints_pause_resume_inject_redirect_and_narrow()
     assert [fact.control for fact in applied] == ["pause", "resume", "steer", "steer"]
     assert all(control.applied_seq is not None for control in steering.asked)
     last = model.asks[-1]
-    steered, said = (message.text for message in last.messages[-2:] if isinstance(message, UserMessage))
-    assert [spec.name for spec in last.tools] == ["look"] and said == "Mind the dog."
-    assert steered.endswith("Count the cats.") and "task" in steered
+    steered = last.messages[-1]
+    assert isinstance(steered, UserMessage) and steered.text.endswith("Z] Mind the dog.")
+    assert [spec.name for spec in last.tools] == ["look"]
+    assert "Count the cats." in steered.text and "task" in steered.text
 
 
 async def test_steering_sets_metadata_which_tools_see_and_models_do_not() -> None:
@@ -362,7 +363,7 @@ async def test_a_result_of_more_than_fifty_thousand_tokens_is_a_preview_with_a_h
     assert record is not None
     step = next(step for step in record.steps if step.kind == "tool")
     assert (
-        len(unfenced(step.content)) < 20_000
+        len(unfenced(step.content)) < 21_000
         and unfenced(step.content).startswith("begin")
         and step.artifact is not None
     )

@@ -190,7 +190,9 @@ async def test_a_drone_that_takes_over_applies_earlier_controls_of_the_order_and
             assert (order.status, order.attempt) == (OrderStatus.SUCCEEDED, 2)
             said = second.tree.said_to(MASTER)
             assert len(said) == 2 and said[1].endswith("this is your task from now on:\n\nLook east.")
-            assert "write" not in second.tree.offered_to(MASTER) and set(second.tree.calls) == {MASTER}
+            # It stays described, as it was to the first drone, and is refused where it is called.
+            assert "write" in second.tree.offered_to(MASTER) and set(second.tree.calls) == {MASTER}
+            assert "workspace_write" in second.tree.turn.tree.restraints.tools_removed
             known = second.tree.turn.tree
             assert known.metadata(second.record().id) == order.metadata == {"ticket": "OPS-17", "side": "all"}
             assert known.metadata(second.child("north").id) == {"ticket": "OPS-17", "side": "north"}

@@ -227,7 +227,7 @@ class World:
         """A client posts an order under a key, and posts it again until there is an answer."""
         sessions = [None, None, *dict.fromkeys(order.session_id for order in self.watch.orders.values())]
         key = f"order-{number}"
-        workspace = self.dice.choice([None, WORKSPACES[0], *WORKSPACES])
+        workspace = self.dice.choice([None, *[WORKSPACES[0]] * 3, *WORKSPACES])
         agent, background = self.dice.choice([MASTER, READER]), self.dice.random() < 0.4
         prompt = prompt_of(
             key,
@@ -245,7 +245,7 @@ class World:
             "limits": None if tokens is None else {"total_tokens": tokens},
             "workspace": workspace and str(self.disks.workspaces / workspace),
             "agent": agent,
-            "write": workspace is not None and self.dice.random() < 0.5,
+            "write": workspace is not None and self.dice.random() < 0.7,
         }
         new = NewOrder.model_validate(fields)
         link = Link(self.store, Process("client"), self.weather, lambda *_: None)

@@ -63,8 +63,8 @@ def test_all_problems_are_told_at_once_those_of_the_shape_too() -> None:
         "48 components.lesson.agent.tools[0]": "'workspace_write' is no group that only reads;"
         " did you mean 'workspace_read'?",
         "48 components.lesson.agent.tools[1]": "'read_file' is no group that only reads; there is: diff_read,"
-        " document_read, environment_read, git_read, memory_read, plans_read, rules_skills_read, shell_read,"
-        " tasks_read, web_read, workspace_read",
+        " document_read, environment_read, git_read, history_read, memory_read, plans_read, rules_skills_read,"
+        " shell_read, tasks_read, web_read, workspace_read",
         "51 components.activity.properties.kind.options[1]": "The option 'quiz' stands here a second time",
     }
 
