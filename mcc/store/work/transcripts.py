@@ -126,6 +126,20 @@ _BEFORE = (
 )
 _SHORTENING = frozenset({"handles", "summary"})
 """Reasons of bases after which a set-up is made anew."""
+_REPEATED = sa.select(sa.func.min(ORDERS.c.session_seq)).where(
+    among(ORDERS.c.id, "ids"),
+    ORDERS.c.session_id == sa.bindparam("of"),
+    sa.select(BASES.c.digest)
+    .where(
+        BASES.c.session_id == sa.bindparam("of"),
+        BASES.c.through_seq >= ORDERS.c.session_seq,
+        BASES.c.through_seq <= sa.bindparam("through"),
+        BASES.c.voided_at.is_(None),
+        BASES.c.reason.in_(sorted(_SHORTENING)),
+    )
+    .exists(),
+)
+"""The first of these turns of which a summary, or a line, in the base through turn `through` tells."""
 _TURN = sa.select(ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_json, TRANSCRIPTS.c.data)
 _WITH_ROWS = ORDERS.outerjoin(TRANSCRIPTS, TRANSCRIPTS.c.order_id == ORDERS.c.id)
 _TURNS = (
@@ -226,12 +240,9 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
         if place is None:
             break
         tainted = tainted or is_tainted(connection, place.session_id, place.session_seq)
-        place_of_base = {"of": place.session_id, "before": place.session_seq}
-        newest = connection.execute(_BASE, place_of_base).first() if based else None
-        after = 0 if newest is None else newest.through_seq
+        newest, behind = _behind_base(connection, place, based)
         before = before or _before(connection, place, newest)
-        span = {"of": place.session_id, "after": after, "before": place.session_seq}
-        turns[:0] = map(_ended, connection.execute(_TURNS, span))
+        turns[:0] = behind
         if newest is not None:
             base = newest.digest
         else:
@@ -241,6 +252,24 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
         before = before.model_copy(update={"repeated": True})
     shown = [turn for turn in turns if turn.order_id not in left_out]
     return SessionPast(base, shown, session.context, tainted, before)
+
+
+def _behind_base(connection: Connection, place: _Place, based: bool) -> tuple[Any, list[EndedTurn]]:
+    """The newest base of the place's session, and the turns after it. Where one of them repeats a turn of which the
+    base tells in words that stand for several turns, it is one from before that turn: nothing can be left out of
+    those words."""
+    until: int | None = place.session_seq
+    while True:
+        newest = connection.execute(_BASE, {"of": place.session_id, "before": until}).first() if based else None
+        after = 0 if newest is None else newest.through_seq
+        span = {"of": place.session_id, "after": after, "before": place.session_seq}
+        turns = [_ended(row) for row in connection.execute(_TURNS, span)]
+        repeated = sorted(turn.retries for turn in turns if turn.retries is not None)
+        if newest is None or not repeated:
+            return newest, turns
+        until = connection.scalar(_REPEATED, {"ids": repeated, "of": place.session_id, "through": after})
+        if until is None:
+            return newest, turns
 
 
 def _before(connection: Connection, place: _Place, base: Any) -> TurnBefore | None:

@@ -1,8 +1,9 @@
 """A session that outgrows its model's context: later turns are shown the summary that one of them was shown."""
 
+import re
 from pathlib import Path
 
-from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.shown import read_all
 from drone.models.scripted import Line, Said
@@ -76,3 +77,45 @@ async def test_a_rolled_back_turn_leaves_nothing_in_a_later_summary(tmp_path: Pa
         after = await talk.say("next", session_id)
         assert after.status is OrderStatus.SUCCEEDED
         assert f"secret-{number - 1}" not in "".join(getattr(one, "text", "") for one in talk.asked[-1].messages)
+
+
+async def until_a_summary(talk: LongTalk, session_id: str) -> WorkOrder:
+    """Turns of this session until one of them is summarised; answers that one."""
+    for number in range(1, 30):
+        order = await talk.say(f"{number} secret-{number} {'word ' * 300}", session_id)
+        if talk.compacted(order):
+            return order
+    raise AssertionError("no turn was summarised")
+
+
+def text_of(ask: Ask) -> str:
+    return "\n".join(getattr(one, "text", "") for one in ask.messages)
+
+
+async def test_later_turns_are_told_nothing_of_a_summarised_turn_that_was_repeated(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        order = await until_a_summary(talk, session_id)
+        [base] = [base for base in talk.bases() if base.order_id == order.id]
+        assert base.reason == "summary"
+        again = talk.store.orders.retry(order.id, principal="test").order
+        await talk.work(again)
+        after = await talk.say("next", session_id)
+        assert after.status is OrderStatus.SUCCEEDED
+        (word,) = [word for word in order.prompt.split() if word.startswith("secret-")]
+        shown = talk.asked[-1].messages
+        texts = [one.text for one in shown if isinstance(one, UserMessage) and word in one.text]
+        assert len(texts) == 1, "the retry alone says it"
+        context = talk.context(after)
+        assert context is not None and context.base != base.digest
+
+
+def _nameless(message: Message) -> object:
+    """A message without the ids of calls, and without the numbers of fences, which depend on them."""
+    match message:
+        case ToolResults():
+            return [re.sub(r"untrusted \d+", "untrusted", result.content) for result in message.as_shown]
+        case AssistantMessage():
+            return message.text, [(one.name, one.arguments) for one in message.tool_calls]
+        case _:
+            return message
