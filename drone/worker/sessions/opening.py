@@ -175,7 +175,7 @@ class Openings:
         added = own.at_end(end, mode)
         turn = stored_turn(order.session_id, added, own)
         if context is None:
-            return TurnLeaves(turn, _base_of(order, SessionOpening(), added, own, handles=False))
+            return TurnLeaves(turn, _base_of(order, SessionOpening(mode=mode), added, own, handles=False))
         handles = False
         if context.base is not None and not context.turns:
             # Only its own journal knows a base that was made for this turn.
@@ -200,23 +200,26 @@ def _base_of(
     `handles`: turns were reduced to lines for this one."""
     kind = None if order.origin is None else order.origin.kind
     # Turns after the one that it repeats are shown to later turns, and were not to it.
-    if kind == "retry" or not (opening.shown or own.summarised):
+    # A summary of a turn of which later ones are shown prompt and answer alone is not shown to them either.
+    summarised = own.summarised and opening.mode == "full"
+    if kind == "retry" or not (opening.shown or summarised):
         return None
     clipped = (own.clips or own.put_away or own.refused_pictures) and _clipped(opening.shown, own)
-    if own.summarised:
+    if summarised:
         reason = "summary"
     elif handles:
         reason = "handles"
     elif clipped and clipped != opening.shown:
         reason = "clip"
-    elif kind == "fork":
+    elif kind == "fork" or order.session_seq == 1:  # the first turn of a session that was forked
         reason = "fork"
     elif len(opening.turns) + 1 >= MOST_AFTER_BASE or _behind_base(opening, added) > BASE_CHARACTERS:
         reason = "rollup"
     else:
         return None
     turns = dict.fromkeys(message.order_id for message in (*opening.shown, *added) if message.order_id)
-    context = own.with_summaries(clipped or opening.shown, added, order.session_seq)
+    shown = clipped or opening.shown
+    context = own.with_summaries(shown, added, order.session_seq) if summarised else (*shown, *added)
     return NewBase(canonical(context).decode(), reason, tuple(turns))
 
 

@@ -3,13 +3,18 @@
 import re
 from pathlib import Path
 
+from drone.agent.compaction.built import BEGINNING
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.shown import read_all
+from drone.agent.ports.transcript import request_in
 from drone.models.scripted import Line, Said
+from drone.settings import Settings
+from mcc.configuration.settings import SessionSettings
 from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.journal import AgentStarted
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.sessions import NewSessionFork
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.texts import parsed
 from tests.drone.worker.test_transcripts_of_sessions import Talk
@@ -108,6 +113,30 @@ async def test_later_turns_are_told_nothing_of_a_summarised_turn_that_was_repeat
         assert len(texts) == 1, "the retry alone says it"
         context = talk.context(after)
         assert context is not None and context.base != base.digest
+
+
+async def test_where_later_turns_see_answers_alone_a_summary_is_that_of_its_turn(tmp_path: Path) -> None:
+    settings = Settings(workspace_roots=(tmp_path,), sessions=SessionSettings(context="answers"))
+    async with LongTalk(tmp_path, settings, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        orders = [await talk.say(f"{number} {LONG}", session_id) for number in range(1, 10)]
+        assert any(map(talk.compacted, orders))
+        assert "summary" not in [base.reason for base in talk.bases()]
+        assert not any(text_of(ask).count(BEGINNING) > 1 for ask in talk.asked)
+
+
+async def test_the_source_of_a_forked_session_may_go_once_a_turn_has_ended(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path) as talk:
+        first = await talk.say("one")
+        fork = talk.store.sessions.fork(first.session_id, NewSessionFork(turn=1), principal="test")
+        await talk.say("two", fork.id)
+        assert [(base.session_id, base.reason) for base in talk.bases()] == [(fork.id, "fork")]
+        talk.store.removal.begin(first.session_id, principal="test")
+        for _ in range(5):
+            talk.store.removal.advance()
+        await talk.say("three", fork.id)
+        said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+        assert said == ["one", "two", "three"]
 
 
 def _nameless(message: Message) -> object:
