@@ -7,7 +7,7 @@ from types import MappingProxyType
 from drone.agent.ports.artifacts import preview, where_to_read
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults
 from drone.agent.ports.pictures import picture_characters, without_pictures
-from mcc.contracts.blocks import AnyBlock, ThinkingBlock, ToolCallBlock
+from mcc.contracts.blocks import AnyBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.contracts.compaction import Clipped
 
 CHARACTERS_PER_TOKEN = 4
@@ -134,8 +134,11 @@ def _with_short_arguments(
     for block in message.blocks:
         if isinstance(block, ToolCallBlock) and (clip := put_away.get(block.call_id)) is not None:
             blocks.append(_with_lines(block, clip, readable))
-        elif block.type not in _SIGNED and not (isinstance(block, ThinkingBlock) and block.signature):
-            blocks.append(block)
+        elif isinstance(block, ThinkingBlock) and (block.signature or block.extra):
+            continue
+        elif block.type not in _SIGNED:
+            is_extended = isinstance(block, TextBlock | ThinkingBlock | ToolCallBlock) and block.extra is not None
+            blocks.append(block.model_copy(update={"extra": None}) if is_extended else block)
     return AssistantMessage(tuple(blocks), message.model)
 
 
