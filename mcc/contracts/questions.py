@@ -12,6 +12,9 @@ MOST_QUESTIONS = 10
 
 MOST_CHOICES = 20
 ANSWER_CHARACTERS = 20_000
+QUESTION_CHARACTERS = 1_000
+"""How much of a question is repeated with an answer that came late."""
+
 ONLY = "1"
 """The id of a question that is asked alone."""
 
@@ -126,8 +129,10 @@ def stamped(at: Moment, text: str) -> str:
 
 
 def late_answer(question: str, answer: str) -> str:
-    """An answer as a message to an agent that does not wait for it."""
-    return f"The answer to the earlier question “{question}”: {answer}"
+    """An answer as a message to an agent that does not wait for it. The question, which an agent wrote, is one line of
+    it: whatever it says, it cannot pass for words of a person."""
+    line = " ".join(question.split()).replace("”", '"')
+    return f"The answer to the earlier question “{line[:QUESTION_CHARACTERS]}”: {answer}"
 
 
 def with_words(words: Sequence[SessionWords], prompt: str) -> str:
