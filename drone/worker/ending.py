@@ -15,7 +15,7 @@ from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from drone.worker.loop import AsyncStore, Grouped
 from drone.worker.sessions.opening import OpeningLost, Openings
-from mcc.contracts.control import Control
+from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import OrderOutcome, WorkOrder
@@ -218,8 +218,9 @@ class Finisher:
                 continue
             if is_cancel(control):
                 execution.cancel = execution.cancel or execution.redactor.model(control)
-            else:
+            elif control.kind is not ControlKind.STEER or control.message is None:
                 await self._refuse(control.id)
+            # A message that the turn is too late for stays open: the order's end keeps it for the next turn.
 
     async def _with_turn(self, execution: Execution, ending: Ending) -> Ending:
         """The ending, with what the turn leaves to its session. Where that cannot be computed, a later turn tries."""

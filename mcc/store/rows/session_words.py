@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import ControlKind
+from mcc.contracts.ids import root_record_id
 from mcc.contracts.order import OrderKind
 from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import to_json
@@ -41,7 +42,7 @@ _UNREAD = (
         CONTROLS.c.order_id == sa.bindparam("of"),
         IS_OPEN,
         CONTROLS.c.kind == ControlKind.STEER.value,
-        CONTROLS.c.record_id.is_(None),
+        sa.or_(CONTROLS.c.record_id.is_(None), CONTROLS.c.record_id == sa.bindparam("root")),
         CONTROLS.c.message_json.is_not(None),
     )
     .order_by(CONTROLS.c.number)
@@ -93,7 +94,7 @@ def take_words(connection: Connection, session_id: str, order_id: str) -> tuple[
 def keep_unread(connection: Connection, state: OrderState) -> None:
     """Keep the messages to the agent of an order that ends unread for its session's next turn, and say so in their
     receipts. Generated documents and reverts have no next turn that reads."""
-    rows = connection.execute(_UNREAD, {"of": state.order_id}).mappings().all()
+    rows = connection.execute(_UNREAD, {"of": state.order_id, "root": root_record_id(state.order_id)}).mappings().all()
     if not rows or not reads_words(parsed(str(connection.scalar(_SPEC, {"wanted": state.order_id}))).get("kind")):
         return
     for control in map(control_of, rows):

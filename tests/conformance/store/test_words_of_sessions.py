@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from mcc.contracts.approvals import LateAnswer, QuestionItem
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
 from mcc.contracts.fact import Fact
+from mcc.contracts.ids import root_record_id
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.model_facts import ModelStarted
@@ -73,16 +74,17 @@ def test_what_the_master_did_not_read_is_the_next_turns_once(scene: Scene) -> No
     held = scene.running()
     held.write(started())
     read, unread, second = (steer(scene, held.order_id, text) for text in ("read", "unread \x00", "second"))
+    third = steer(scene, held.order_id, "third", record_id=root_record_id(held.order_id))
     for_child = steer(scene, held.order_id, "for a child", record_id="01890000-0000-7000-8000-000000000000")
     held.write(steered(read))
     scene.store.controls.pending({held.order_id: 0})
     end(held, OrderStatus.SUCCEEDED, ended())
     session = scene.store.orders.get(held.order_id).session_id
     receipts = {one.id: one for one in scene.store.controls.of_order(held.order_id)}
-    assert receipts[unread.id].refused == receipts[second.id].refused == FOR_NEXT_TURN
+    assert {receipts[one.id].refused for one in (unread, second, third)} == {FOR_NEXT_TURN}
     assert receipts[read.id].applied_seq and receipts[for_child.id].refused not in (None, FOR_NEXT_TURN)
     following = scene.place(session_id=session)
-    assert words_of(scene, following.id) == [(None, "unread \x00"), (None, "second")]
+    assert words_of(scene, following.id) == [(None, "unread \x00"), (None, "second"), (None, "third")]
     assert scene.store.orders.get(following.id).words[0].at == unread.requested_at
     assert words_of(scene, scene.place(session_id=session).id) == []
 

@@ -24,6 +24,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.dispatch.broker import RedisAt
 from mcc.store.database.errors import StoreError, StoreUnavailable
+from mcc.store.rows.session_words import FOR_NEXT_TURN
 from mcc.store.rows.values import EndedOrder, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
@@ -167,7 +168,9 @@ async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_g
 
 
 @pytest.mark.parametrize("delivered", [True, False])
-async def test_a_steer_that_was_not_read_before_the_end_is_refused_and_delays_nothing(delivered: bool) -> None:
+async def test_a_steer_that_was_not_read_before_the_end_is_the_next_turns_and_delays_nothing(
+    delivered: bool,
+) -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id))
@@ -178,7 +181,9 @@ async def test_a_steer_that_was_not_read_before_the_end_is_refused_and_delays_no
         await working
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
         (control,) = bench.store.controls.of_order(order.id)
-        assert control.refused is not None and control.applied_seq is None
+        assert control.refused == FOR_NEXT_TURN and control.applied_seq is None
+        following = bench.place("next", session_id=order.session_id)
+        assert [said.text for said in bench.store.orders.get(following.id).words] == ["left"]
 
 
 async def test_a_steer_from_before_the_claim_is_delivered_once_when_the_turn_begins() -> None:
