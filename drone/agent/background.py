@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from drone.agent.control.agent_control import AgentControl, Mail
+from drone.agent.model_call import room_for_results
 from drone.agent.parts import AgentParts
 from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.conversations import as_content
@@ -74,13 +75,21 @@ class BackgroundWork:
         return owed or bool(self.agent_control.mail)
 
     async def deliver(self) -> bool:
-        """Write an entry for each that has ended and whose report nobody has, at most `AT_ONCE`; False without any."""
+        """Write an entry for each that has ended and whose report nobody has, at most `AT_ONCE`, and of several as many
+        as the model's context has room for; False without any."""
         known = self.turn.background.get(self._record_id)
         ready = known.ready[:AT_ONCE] if known is not None else ()
         if not ready:
             return False
-        facts = [await self._delivered(child) for child in ready]
+        room = room_for_results(self.agent.model, self.state)
+        facts: list[AgentDelivered] = []
         for child in ready:
+            fact = await self._delivered(child)
+            if facts and len(fact.content) > room:
+                break
+            room -= len(fact.content)
+            facts.append(fact)
+        for child in ready[: len(facts)]:
             child.taken = True
         await self.turn.journal.write(self.state.origin, *facts)
         return True

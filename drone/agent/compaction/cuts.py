@@ -56,8 +56,13 @@ def size(message: Message) -> int:
 
 
 def places_to_cut(messages: Sequence[Message]) -> list[int]:
-    """The numbers of messages before which a conversation may be cut: never between a call and its result."""
-    return [number for number, message in enumerate(messages) if not isinstance(message, ToolResults) and number]
+    """The numbers of messages before which a conversation may be cut: never between a call and its result, and never
+    behind what the model has not read yet, which is all after its last reply."""
+    end, last = len(messages), rounds_from(messages, 1)
+    if messages and isinstance(reply := messages[last], AssistantMessage):
+        end = last if reply.tool_calls else last + 1
+    places = enumerate(messages[: end + 1])
+    return [number for number, message in places if not isinstance(message, ToolResults) and number]
 
 
 def kept_from(messages: Sequence[Message], first: int, most: int) -> int | None:

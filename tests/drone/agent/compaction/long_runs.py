@@ -35,7 +35,7 @@ def tokens_of(ask: Ask) -> int:
 def size_of(message: Message) -> int:
     match message:
         case ToolResults():
-            return sum(len(result.content) for result in message.results)
+            return sum(len(result.content) for result in message.as_shown)
         case AssistantMessage():
             return len(message.text) + sum(len(to_json(one.arguments)) for one in message.tool_calls)
         case _:

@@ -1,0 +1,63 @@
+"""What a compaction may not take away: what its model has not read yet, and what people say after it."""
+
+import asyncio
+
+from drone.agent.compaction.cuts import kept_from
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from drone.agent.ports.model import Ask
+from drone.models.scripted import Line, Said, call
+from mcc.contracts.blocks import ToolCall
+from mcc.contracts.delivery import AgentDelivered
+from mcc.contracts.usage import Usage
+from tests.drone.agent.compaction.long_runs import asks_for_summary, size_of, tokens_of
+from tests.drone.agent.compaction.mixed_runs import MixedRun, all_text
+
+
+def round_of(number: int, length: int = 10) -> list[Message]:
+    one = ToolCall(call_id=f"call-{number}", name="page", arguments={})
+    result = ToolResult(one.call_id, one.name, "x" * length, False)
+    return [AssistantMessage.of(f"Round {number}.", [one]), ToolResults((result,))]
+
+
+def test_no_cut_is_after_a_reply_whose_results_were_not_read() -> None:
+    messages = [UserMessage("Read."), *round_of(1), *round_of(2, 50_000), UserMessage("[now] Stop."), UserMessage("?")]
+    assert kept_from(messages, 1, 10_000) == 3
+    assert kept_from(messages, 5, 10_000) == 3
+    stopped = [*messages, AssistantMessage.of("I stop.")]
+    assert kept_from(stopped, 1, 10_000) == 5
+    assert kept_from([*stopped, UserMessage("x" * 50_000), UserMessage("Go on.")], 1, 10_000) == 8
+
+
+class Crowd(MixedRun):
+    """Its master starts twenty subagents, whose reports are long and come once it has answered."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.answered = asyncio.Event()
+
+    async def before(self, ask: Ask) -> None:
+        await super().before(ask)
+        if ask.cache_key != self.root:
+            await self.answered.wait()
+
+    def author(self, ask: Ask) -> Said:
+        usage = Usage(input_tokens=tokens_of(ask), output_tokens=20, model_calls=1)
+        if ask.cache_key != self.root:
+            return Line(f"Report of {ask.cache_key}. " + "z " * 1_900, usage=usage)
+        if self._round(self.root) < 4:
+            names = [{"role": "scout", "task": f"Look {number}."} for number in range(5)]
+            return Line(calls=(call("subagents_run", agents=names, background=True),), usage=usage)
+        self.answered.set()
+        return Line("All read.", usage=usage)
+
+
+async def test_reports_of_many_subagents_come_as_the_context_has_room_for_them() -> None:
+    run = Crowd(1)
+    report = await run.run()
+    assert report.completed, report.error
+    brought = [one.data.child_id for one in run.journal.entries if isinstance(one.data, AgentDelivered)]
+    assert len(brought) == len(set(brought)) == 20
+    shown = "\n".join(all_text(ask.messages) for key, ask in run.asked if key == run.root and not asks_for_summary(ask))
+    assert [child for child in brought if f"Report of {child}. z z" not in shown] == []
+    longest = max(sum(map(size_of, ask.messages)) for _, ask in run.asked) // 4
+    assert longest <= run.model.context_tokens
