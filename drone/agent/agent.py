@@ -80,7 +80,8 @@ class Run:
             self._open_transcript(beginning.setup)
             loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, beginning)
             before = len(beginning.setup.session) * 2 if beginning.setup is not None else 0
-            began = Began(before, self._opening.shown, len(self._task.earlier) + 1)
+            environment = self._agent.hired.environment.text
+            began = Began(before, self._opening.shown, len(self._task.earlier) + 1, environment)
             loop.compaction.begin(began, self._agent.compaction)
             try:
                 async with ended_with(self._turn, self._origin):

@@ -304,6 +304,8 @@ class Compactor:
 
     async def _write(self, *facts: TranscriptCompacted | AgentStep) -> None:
         await self._turn.journal.write(self._state.origin, *facts)
+        if any(isinstance(fact, TranscriptCompacted) and fact.summary is not None for fact in facts):
+            self._turn.artifacts.put_away()
 
     async def _apply_beside(self, window: ContextWindow) -> None:
         """Apply the summary that was written while the agent went on, once it is there."""

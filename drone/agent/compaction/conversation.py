@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from drone.agent.compaction.cuts import ContextWindow, kept_from
 from drone.agent.compaction.gathered import Gathered, Part
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
-from drone.agent.ports.messages import Message, UserMessage
+from drone.agent.ports.environment import CHANGED
+from drone.agent.ports.messages import Message
 from drone.agent.ports.shown import ShownMessage
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
@@ -16,22 +17,17 @@ from mcc.contracts.compaction import KeptFrom
 @dataclass(frozen=True, slots=True)
 class Began:
     """What a run began with: `before` messages whose place nobody knows, `shown` ones of earlier turns, and `more` of
-    its own conversation, the last of them its prompt."""
+    its own conversation, the last of them its prompt. `environment`: all that it can be told of its surroundings."""
 
     before: int
     shown: Sequence[ShownMessage]
     more: int
+    environment: str = ""
 
     def places(self) -> list[tuple[int, int]]:
         """Of each message the turn and the number of its entry; 0 where they are not known."""
         known = [(one.turn, int(one.form["seq"])) for one in self.shown]
         return [(0, 0)] * self.before + known + [(0, 0)] * self.more
-
-    def prompts(self) -> list[bool]:
-        """Whether each message is a prompt that a person wrote, or the agent above."""
-        orders = [one.order_id for one in self.shown]
-        first = [bool(order) and (not place or orders[place - 1] != order) for place, order in enumerate(orders)]
-        return [False] * self.before + first + [False] * (self.more - 1) + [True]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +74,11 @@ class ShownConversation:
         """A cut before message `at`, with all that is gathered from those before it."""
         messages, places = self.with_places()
         state, transcript = self._state, self._state.conversation.transcript
-        heard = {*state.conversation.messages_heard, state.conversation.task}
-        prompts = [prompt is True for prompt in transcript.began_with(self._began.prompts())]
-        people = frozenset(
-            number
-            for number, message in enumerate(messages[:at])
-            if isinstance(message, UserMessage)
-            and (prompts[number] if number < len(prompts) else message.text in heard)
-        )
-        part = Part(messages[:at], places[:at], people)
-        loses_its_first = at >= len(transcript.opening) and (transcript.summary is None or transcript.opening_kept > 0)
-        environment = state.started.environment if state.started is not None and loses_its_first else ""
+        part = Part(messages[:at], places[:at])
+        # Of a later turn the first message has only what has changed: the whole was in a message that goes.
+        keeps_its_first = at < len(transcript.opening) and (transcript.summary is None or transcript.opening_kept > 0)
+        told = state.started.environment if state.started is not None and keeps_its_first else ""
+        environment = "" if told and not told.startswith(CHANGED) else self._began.environment
         kept = None
         if at < len(places) and places[at][0]:
             shown = next(message for message in self._began.shown if (message.turn, message.form["seq"]) == places[at])
@@ -96,11 +86,21 @@ class ShownConversation:
         return PlannedCut(at, Gathered.of(part, self._agents(), state.asking.carried, window), environment, kept)
 
     def _agents(self) -> list[str]:
+        """A line for each agent that it has hired; those whose reports it does not have yet come last."""
         lines = []
-        for record_id in self._state.children.ids:
-            record = self._tree.records.get(record_id)
-            if record is not None and record.started is not None:
-                status = "running" if record.finished is None else record.finished.status.value
-                title = " ".join(record.started.title.split())
-                lines.append(f"{record_id} {record.origin.agent} {title!r}: {status}")
+        children = self._state.children
+        undelivered = children.undelivered
+        ended = (record_id for record_id in children.ids if record_id not in children.background)
+        delivered = (record_id for record_id in children.background if record_id in children.delivered)
+        for record_id in dict.fromkeys((*ended, *delivered, *undelivered)):
+            record = self._tree.begun(record_id)
+            if record is None:
+                if record_id in children.background:
+                    lines.append(f"{record_id} has not begun: queued")
+                continue
+            status = "running" if record.finished is None else record.finished.status.value
+            if record.finished is not None and record_id in children.background and record_id not in children.delivered:
+                status = f"{status}, its report is on the way"
+            title = " ".join((record.started.title if record.started is not None else "").split())
+            lines.append(f"{record_id} {record.origin.agent} {title!r}: {status}")
         return lines

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from drone.agent.compaction.built import (
+    AGENTS,
     BEGINNING,
     KEPT,
     KEPT_SHARE,
@@ -23,21 +25,21 @@ from drone.agent.ports.opening import HEADING, is_list
 from drone.agent.ports.transcript import request_in
 from mcc.contracts.compaction import CarriedWords, CompactedParts
 from mcc.contracts.fence import fenced, unfenced
+from mcc.contracts.record import AgentEnd
 
 MOST_AGENTS = 50
 MOST_WORDS = 200
 _FENCE = "\n<untrusted "
+_ENDS = frozenset(get_args(AgentEnd))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """The part of a conversation that a summary takes the place of. `places`: of each message the turn (0: the running
-    one, or none) and the number of its entry; `people`: the numbers of those that a person wrote.
-    """
+    one, or none) and the number of its entry."""
 
     messages: Sequence[Message]
     places: Sequence[tuple[int, int]]
-    people: frozenset[int]
 
     @property
     def turns(self) -> tuple[int, int]:
@@ -47,16 +49,19 @@ class Part:
 
     def spoken(self) -> Iterator[Utterance]:
         """All texts with who said them, the messages of earlier summaries left out."""
-        for number, message in enumerate(self.messages):
+        for message in self.messages:
             match message:
                 case AssistantMessage():
                     yield Utterance(message.text, "agent")
-                case ToolResults(results=results):
+                case ToolResults(results=results, notices=notices):
                     yield from (Utterance(unfenced(result.content), "result") for result in results)
+                    yield from (Utterance(_reported(notice), "result") for notice in notices)
                 case UserMessage(text=text) if is_list(message):
                     yield Utterance(text.removeprefix(HEADING), "person")
-                case UserMessage(text=text) if number in self.people:
+                case UserMessage(text=text, by_person=True):
                     yield Utterance(_own_words(text), "person")
+                case UserMessage(text=text) if not text.startswith(BEGINNING):
+                    yield Utterance(_reported(text), "result")
                 case _:
                     pass
 
@@ -64,21 +69,45 @@ class Part:
         """What the summaries among the messages, of earlier turns, have kept."""
         words: list[CarriedWords] = []
         kept: list[str] = []
+        agents: list[str] = []
         for message in self.messages:
             if isinstance(message, UserMessage) and message.text.startswith(BEGINNING):
                 outside, _, inside = message.text.partition(_FENCE)
                 quoted = outside.partition(f"{WORDS}\n\n")[2].split("\n\n")
                 words += [CarriedWords(text=said[2:].replace("\n> ", "\n")) for said in quoted if said.startswith("> ")]
+                listed = outside.partition(f"\n\n{AGENTS}\n")[2].partition("\n\n")[0].split("\n")
+                agents += [_ended(line[2:]) for line in listed if line.startswith("- ")]
                 lines = inside.partition(f"{KEPT}\n")[2].partition("\n</untrusted ")[0].split("\n")
                 kept += [line[2:] for line in lines if line.startswith("- ")]
-        return CompactedParts(words=tuple(words), kept=tuple(kept))
+        return CompactedParts(words=tuple(words), agents=tuple(agents), kept=tuple(kept))
 
     def words(self) -> Iterator[PersonWords]:
         """What people said, oldest first."""
-        for number in sorted(self.people):
-            message, (turn, seq) = self.messages[number], self.places[number]
-            if isinstance(message, UserMessage):
+        for message, (turn, seq) in zip(self.messages, self.places, strict=True):
+            if isinstance(message, UserMessage) and message.by_person:
                 yield PersonWords(_own_words(message.text), f"{turn}/{seq}" if turn else "")
+
+
+def _ended(line: str) -> str:
+    """A line about an agent, in a later turn: none goes on after its turn."""
+    what, _, status = line.rpartition(": ")
+    return line if status in _ENDS else f"{what}: ended with its turn"
+
+
+def _newest_lines(agents: Sequence[str]) -> tuple[str, ...]:
+    """Of each agent the last line about it, which begins with its record id."""
+    lines: dict[str, str] = {}
+    for line in agents:
+        record_id = line.partition(" ")[0]
+        lines.pop(record_id, None)
+        lines[record_id] = line
+    return tuple(lines.values())
+
+
+def _reported(text: str) -> str:
+    """What an agent reported, in words of the runtime that bring it; empty where they bring nothing."""
+    _, fence, rest = text.partition(_FENCE)
+    return rest.partition(">\n")[2].rpartition("\n</untrusted ")[0] if fence else ""
 
 
 def _own_words(text: str) -> str:
@@ -104,7 +133,7 @@ class Gathered:
         return cls(
             heading(1 if carried.words and last else first, last),
             (*before, *part.words()),
-            tuple(dict.fromkeys((*carried.agents, *agents)))[-MOST_AGENTS:],
+            _newest_lines((*carried.agents, *agents))[-MOST_AGENTS:],
             Checklist.of(part.spoken(), carried.kept),
             window,
         )

@@ -95,10 +95,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage(Encodable):
-    """What a person or the runtime says; `pictures` in their order."""
+    """What a person or the runtime says; `pictures` in their order. `by_person`: the words of a person, or of the agent
+    above, which code may repeat as such."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
+    by_person: bool = field(default=False, compare=False)
 
     @property
     def parts(self) -> Iterator[str | Picture]:

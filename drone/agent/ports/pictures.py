@@ -123,7 +123,7 @@ def _changed_words(message: UserMessage, change: Change) -> UserMessage:
             shown.append(replace(changed, at=len(text)))
         else:
             text += f"\n{not_shown(part, changed)}"
-    return UserMessage(text, tuple(shown))
+    return UserMessage(text, tuple(shown), message.by_person)
 
 
 def put_away(groups: Iterable[Sequence[Picture]], limits: PictureLimits) -> frozenset[int]:

@@ -21,8 +21,9 @@ _IMAGES: TypeAdapter[tuple[ImageBlock, ...]] = TypeAdapter(tuple[ImageBlock, ...
 class ShownMessage:
     """One message of a session and where it comes from. `form`: its canonical form, a JSON object.
 
-    That is `{"user", "attachments"?}`, `{"assistant", "model"}` or `{"results", "notices"}`, with `order_id`, `turn`
-    (the number of the turn in its session) and `seq` (of the entry that made the message), which no model is shown.
+    That is `{"user", "person"?, "attachments"?}`, `{"assistant", "model"}` or `{"results", "notices"}`, with
+    `order_id`, `turn` (the number of the turn in its session) and `seq` (of the entry that made the message), which no
+    model is shown.
     """
 
     form: Mapping[str, Any]
@@ -80,7 +81,8 @@ def _form(message: Message, artifacts: Mapping[str, str]) -> dict[str, Any]:
     match message:
         case UserMessage(text=text, pictures=pictures):
             attached = [{"image": picture.image.model_dump(), "at": picture.at} for picture in pictures]
-            return {"user": text, "attachments": attached} if attached else {"user": text}
+            said = {"user": text, "person": True} if message.by_person else {"user": text}
+            return {**said, "attachments": attached} if attached else said
         case AssistantMessage(blocks=blocks, model=model):
             return {"assistant": [block.model_dump() for block in blocks], "model": model}
         case ToolResults(results=results, notices=notices):
@@ -106,6 +108,7 @@ def _message(form: Mapping[str, Any]) -> Message:
         return UserMessage(
             form["user"],
             tuple(Picture(_IMAGE.validate_python(picture["image"]), at=picture["at"]) for picture in attached),
+            by_person=form.get("person") is True,
         )
     if "assistant" in form:
         return AssistantMessage(_BLOCKS.validate_python(form["assistant"]), form["model"])

@@ -116,7 +116,7 @@ def opening_message(environment: str, prompt: str, attachments: Iterable[ShownAt
         text += f"\n\n{attachment.text}"
         if attachment.image is not None:
             pictures.append(Picture(attachment.image, at=len(text)))
-    return UserMessage(text, tuple(pictures))
+    return UserMessage(text, tuple(pictures), by_person=True)
 
 
 def request_in(text: str) -> str:
@@ -221,7 +221,9 @@ class Transcript:
         self.characters_said += length(message)
 
     def compact(self, fact: TranscriptCompacted) -> None:
-        """Show less, as this entry says."""
+        """Show less, as this entry says. Whatever people say after it is a message of its own: where a summary took the
+        place of what they said before, it would not be shown otherwise."""
+        self.steers_at = None
         if fact.stage == "clip":
             self.clip(fact.clipped)
         elif fact.clipped:
@@ -258,7 +260,7 @@ class Transcript:
         self.opening = tuple(self.shortened(self.opening))
         self.said = list(self.shortened(self.said))
 
-    def add_text(self, text: str, *, in_results: bool = False, as_it_is: bool = False) -> None:
+    def add_text(self, text: str, *, in_results: bool = False, as_it_is: bool = False, by_person: bool = False) -> None:
         """Add what a journal entry says to the model, as a message of its own.
 
         `in_results`: append it to the preceding tool results instead, if there are any; every provider accepts that.
@@ -269,13 +271,13 @@ class Transcript:
             self.said.pop()
             self.add(last.noting(text if as_it_is else noticed(text)))
         else:
-            self.add(UserMessage(text))
+            self.add(UserMessage(text, by_person=by_person))
 
     def add_steer(self, text: str) -> None:
         """Add a person's message, to those since the last request if there are any."""
         if self.steers_at is None:
             self.steers_at = len(self.said)
-            self.add(UserMessage(text))
+            self.add(UserMessage(text, by_person=True))
         elif isinstance(before := self.said[self.steers_at], UserMessage):
             self.said[self.steers_at] = replace(before, text=f"{before.text}\n\n{text}")
             self.characters_said += len(text) + 2
@@ -359,14 +361,14 @@ def add_what_it_says(transcript: Transcript, fact: Fact) -> bool:
         return True
     delivered = isinstance(fact, AgentDelivered)
     in_results = delivered or (isinstance(fact, AgentStep | BudgetWarned) and fact.in_results)
-    transcript.add_text(text, in_results=in_results, as_it_is=delivered)
+    transcript.add_text(text, in_results=in_results, as_it_is=delivered, by_person=isinstance(fact, ControlApplied))
     return True
 
 
 def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
     """Each turn's prompt and answer. A turn without an answer gets one that says how it ended."""
     for turn in turns:
-        yield UserMessage(turn.prompt)
+        yield UserMessage(turn.prompt, by_person=True)
         yield AssistantMessage.of(turn.answer or without_answer(turn.status))
 
 

@@ -208,6 +208,6 @@ def prompt_and_answer(end: TurnEnd, steers: Iterable[str], last_seq: int) -> tup
     prompt = "\n\n".join((end.prompt, *steers))
     answer = AssistantMessage.of(end.answer or without_answer(end.status))
     return (
-        ShownMessage.of(UserMessage(prompt), end.order_id, end.turn, 1),
+        ShownMessage.of(UserMessage(prompt, by_person=True), end.order_id, end.turn, 1),
         ShownMessage.of(answer, end.order_id, end.turn, last_seq),
     )

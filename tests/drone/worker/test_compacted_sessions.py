@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from drone.agent.compaction.built import BEGINNING
+from drone.agent.compaction.built import BEGINNING, WORDS
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.shown import read_all
@@ -12,8 +12,8 @@ from drone.models.scripted import Line, Said
 from drone.settings import Settings
 from mcc.configuration.settings import SessionSettings
 from mcc.contracts.compaction import TranscriptCompacted
-from mcc.contracts.journal import AgentStarted
-from mcc.contracts.order import WorkOrder
+from mcc.contracts.journal import AgentStarted, ToolFinished
+from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.sessions import NewSessionFork
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.texts import parsed
@@ -97,6 +97,22 @@ def text_of(ask: Ask) -> str:
     return "\n".join(getattr(one, "text", "") for one in ask.messages)
 
 
+async def test_what_people_said_while_an_earlier_turn_ran_is_among_their_words_in_a_summary(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        first = await talk.say("steer")
+        fact = talk.compacted(await until_a_summary(talk, first.session_id))[0]
+        words, _, _ = (fact.summary or "").partition("\n<untrusted ")
+        assert "] And the tulips?" in words.partition(WORDS)[2]
+
+
+async def test_every_request_of_a_session_tells_where_its_agent_is_also_after_a_summary(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        for _ in range(3):
+            await until_a_summary(talk, session_id)
+        assert all("What a look at the workspace found" in text_of(ask) for ask in talk.asked)
+
+
 async def test_later_turns_are_told_nothing_of_a_summarised_turn_that_was_repeated(tmp_path: Path) -> None:
     async with LongTalk(tmp_path, window=20_000) as talk:
         session_id = (await talk.say(f"0 {LONG}")).session_id
@@ -123,6 +139,23 @@ async def test_where_later_turns_see_answers_alone_a_summary_is_that_of_its_turn
         assert any(map(talk.compacted, orders))
         assert "summary" not in [base.reason for base in talk.bases()]
         assert not any(text_of(ask).count(BEGINNING) > 1 for ask in talk.asked)
+
+
+async def test_a_fork_of_a_summarised_turn_goes_on_from_the_same_request(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say(f"0 {LONG}")).session_id
+        for number in range(1, 12):
+            order = await talk.say(f"read {number} {LONG}", session_id)
+            if talk.compacted(order):
+                break
+        looked = next(entry.seq for entry in talk.journal(order.id) if isinstance(entry.data, ToolFinished))
+        asked = talk.asked[-1].messages
+        fork = talk.store.orders.fork(order.id, NewFork(after=looked), principal="test").order
+        assert (await talk.work(fork)).status is OrderStatus.SUCCEEDED
+        [fact], [again] = talk.compacted(order), talk.compacted(fork)
+        assert again.summary == fact.summary and again.record_id != fact.record_id
+        assert [*map(_nameless, talk.asked[-1].messages)] == [*map(_nameless, asked)]
+        assert again.record_id in {entry.record_id for entry in talk.journal(fork.id)}
 
 
 async def test_the_source_of_a_forked_session_may_go_once_a_turn_has_ended(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ import asyncio
 from drone.agent.compaction.cuts import kept_from
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
+from drone.agent.ports.transcript import Transcript
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.usage import Usage
 from tests.drone.agent.compaction.long_runs import asks_for_summary, size_of, tokens_of
@@ -26,6 +28,16 @@ def test_no_cut_is_after_a_reply_whose_results_were_not_read() -> None:
     stopped = [*messages, AssistantMessage.of("I stop.")]
     assert kept_from(stopped, 1, 10_000) == 5
     assert kept_from([*stopped, UserMessage("x" * 50_000), UserMessage("Go on.")], 1, 10_000) == 8
+
+
+def test_what_a_person_says_after_a_summary_is_shown_also_if_no_request_was_made_since_the_last_words() -> None:
+    transcript = Transcript()
+    for message in (UserMessage("Read."), *round_of(1), *round_of(2)):
+        transcript.add(message)
+    transcript.add_steer("[1] First.")
+    transcript.compact(TranscriptCompacted(stage="summary", message="", summary="All.", kept_messages=1))
+    transcript.add_steer("[2] Second.")
+    assert [getattr(one, "text", "") for one in transcript.messages] == ["All.", "[1] First.", "[2] Second."]
 
 
 class Crowd(MixedRun):
