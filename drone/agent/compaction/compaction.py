@@ -14,6 +14,7 @@ from drone.agent.compaction.cuts import (
     results_to_put_away,
     size,
 )
+from drone.agent.compaction.gathered import in_fence
 from drone.agent.compaction.summary import SummaryRequest, WrittenSummary, next_record
 from drone.agent.model_call import window_of
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, PUT_AWAY, to_clip, to_cut
@@ -80,9 +81,18 @@ class Compactor:
         if self._is_full(window):
             await self._make_room(window, "full", request)
         elif self._beside is None and self._is_due(window) and not await self._put_away(window, "background", request):
-            cut = self._conversation.cut(window, self._terms.keep_turns)
+            cut = self._cut(window)
             if cut is not None and self._state.asking.meagre < MOST_MEAGRE:
                 self._beside = (cut, asyncio.create_task(self._summary_of(cut, request())))
+
+    def _cut(self, window: ContextWindow) -> PlannedCut | None:
+        """What a summary takes the place of: where an earlier drone has asked for one, what that was asked of, as the
+        messages since then may be unknown to it."""
+        begun = self._turn.tree.begun(next_record(self._turn, self._state))
+        asked_of = None if begun is None or begun.started is None else begun.started.context
+        if isinstance(asked_of, CompactedRecord):
+            return self._conversation.gathered(asked_of.messages, window)
+        return self._conversation.cut(window, self._terms.keep_turns)
 
     def _is_full(self, window: ContextWindow) -> bool:
         return window.is_full(self._state.tokens_of_question())
@@ -133,7 +143,7 @@ class Compactor:
         """Let a summary take the place of the older messages; False where there is none."""
         if window.is_small or self._state.asking.meagre >= MOST_MEAGRE:
             return False
-        cut = self._conversation.cut(window, self._terms.keep_turns)
+        cut = self._cut(window)
         return cut is not None and await self._summarised(cut, await self._summary_of(cut, request()), reason)
 
     async def drop_picture(self, refused: PictureRefused) -> None:
@@ -259,9 +269,11 @@ class Compactor:
         if at is None or (at == 1 and transcript.summary is not None):
             return False
         cut = self._conversation.gathered(at, window)
-        before = sections_in(transcript.summary or "") or ""
+        summed_up = in_fence(transcript.summary or "")
+        before = sections_in(summed_up) or ""
         start = 1 if transcript.summary is not None else 0
-        lines = list(lines_for(messages[start:at], [turn for turn, _ in places[start:at]]))
+        lines = summed_up.partition(f"{NOT_SHOWN}\n")[2].partition("\n\n")[0].split("\n")
+        lines += lines_for(messages[start:at], [turn for turn, _ in places[start:at]])
         room = max(0, cut.gathered.characters // 2 - len(NOT_SHOWN))
         listed = "\n".join((NOT_SHOWN, *reversed(whole_lines("\n".join(reversed(lines)), room).split("\n"))))
         sections = "\n\n".join(filter(None, (listed, before)))

@@ -55,13 +55,13 @@ class Part:
                     yield Utterance(message.text, "agent")
                 case ToolResults(results=results, notices=notices):
                     yield from (Utterance(unfenced(result.content), "result") for result in results)
-                    yield from (Utterance(_reported(notice), "result") for notice in notices)
+                    yield from (Utterance(in_fence(notice), "result") for notice in notices)
                 case UserMessage(text=text) if is_list(message):
                     yield Utterance(text.removeprefix(HEADING), "person")
                 case UserMessage(text=text, by_person=True):
                     yield Utterance(_own_words(text), "person")
                 case UserMessage(text=text) if not text.startswith(BEGINNING):
-                    yield Utterance(_reported(text), "result")
+                    yield Utterance(in_fence(text), "result")
                 case _:
                     pass
 
@@ -104,10 +104,10 @@ def _newest_lines(agents: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines.values())
 
 
-def _reported(text: str) -> str:
-    """What an agent reported, in words of the runtime that bring it; empty where they bring nothing."""
-    _, fence, rest = text.partition(_FENCE)
-    return rest.partition(">\n")[2].rpartition("\n</untrusted ")[0] if fence else ""
+def in_fence(text: str) -> str:
+    """What stands in the first fence of a text; empty where there is none."""
+    number, _, rest = text.partition(_FENCE)[2].partition(">\n")
+    return rest.partition(f"\n</untrusted {number}>")[0]
 
 
 def _own_words(text: str) -> str:

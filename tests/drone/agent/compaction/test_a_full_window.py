@@ -1,8 +1,10 @@
 """A conversation that outgrows its model's context goes on: with handles, with a summary, with lines."""
 
 import asyncio
+import itertools
 
 from drone.agent.compaction.built import KEPT
+from drone.agent.compaction.compaction import NOT_SHOWN
 from drone.agent.compaction.summary import ATTEMPTS, COMPACTION_FAILED
 from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, ModelError
@@ -183,3 +185,33 @@ async def test_a_summary_that_is_not_there_when_its_agent_ends_is_closed() -> No
     ends = [one.data for one in world.summaries() if isinstance(one.data, AgentFinished)]
     assert [end.status for end in ends] == [RecordStatus.CANCELLED]
     assert world.journal.entries[-1].parent_id is None
+
+
+async def test_another_drone_puts_a_summary_that_was_written_in_the_place_of_what_it_was_asked_of() -> None:
+    model = Patient(170, 40_000)
+    first = LongRun(model)
+    await first.run()
+    [fact] = first.compacted("summary")
+    entries = first.journal.entries
+    replied = next(n for n, one in enumerate(entries, 1) if one.record_id == fact.record_id and "replied" in one.kind)
+    second_model = LongModel(170, 40_000, length=700, sums_up=lambda _: ModelError("Down."))
+    second_model.said = sum(one.kind == "model.replied" and one.parent_id is None for one in entries[:replied])
+    second = LongRun(second_model, left=entries[:replied], texts=first.journal.texts)
+    assert (await second.run()).text == "All read."
+    again = second.compacted("summary")[0]
+    assert again.record_id == fact.record_id
+    shown = [
+        next(ask for ask in one.asks if ask.messages[0] == UserMessage(again.summary or ""))
+        for one in (model, second_model)
+    ]
+    assert shown[0].messages[1] == shown[1].messages[1]
+
+
+async def test_lines_for_what_is_not_shown_any_more_stay_when_more_of_it_becomes_lines() -> None:
+    world = LongRun(LongModel(60, 6_000, length=600))
+    assert (await world.run()).text == "All read."
+    lines = [(fact.summary or "").partition(NOT_SHOWN)[2] for fact in world.compacted("handles")]
+    assert len(lines) > 1
+    for before, after in itertools.pairwise(lines):
+        newest = [line for line in before.split("\n") if line.startswith("Agent: ")][-1]
+        assert newest in after
