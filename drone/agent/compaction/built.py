@@ -36,7 +36,7 @@ def heading(first: int, last: int) -> str:
 
 def words_of_people(words: Sequence[PersonWords], characters: int, newest: int) -> tuple[str, ...]:
     """The words as lines: the first and then the newest whole, in at most so many characters, of the rest the beginning
-    and where the whole is. The newest alone may have `newest` characters."""
+    and where the whole is, as far as there is room for as much again. The newest alone may have `newest` characters."""
     last = len(words) - 1
     entire: set[int] = {last} if words and len(words[last].text) <= newest else set()
     left = characters
@@ -46,7 +46,7 @@ def words_of_people(words: Sequence[PersonWords], characters: int, newest: int) 
             break
         entire.add(number)
     lines = [said.text if number in entire else _beginning(said) for number, said in enumerate(words)]
-    room = 2 * characters + newest
+    room = 2 * characters + (len(lines[last]) if last in entire else 0)
     kept: list[str] = []
     for line in reversed(lines[1:]):
         room -= len(line) + 3

@@ -28,6 +28,9 @@ from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.record import AgentEnd
 
 MOST_AGENTS = 50
+AGENTS_SHARE = 500
+"""A line about an agent takes about 25 tokens, and all of them a twentieth of the window at most."""
+
 MOST_WORDS = 200
 _FENCE = "\n<untrusted "
 _ENDS = frozenset(get_args(AgentEnd))
@@ -133,7 +136,7 @@ class Gathered:
         return cls(
             heading(1 if carried.words and last else first, last),
             (*before, *part.words()),
-            _newest_lines((*carried.agents, *agents))[-MOST_AGENTS:],
+            _newest_lines((*carried.agents, *agents))[-min(MOST_AGENTS, max(1, window.tokens // AGENTS_SHARE)) :],
             Checklist.of(part.spoken(), carried.kept),
             window,
         )

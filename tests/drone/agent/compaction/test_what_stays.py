@@ -2,6 +2,7 @@
 
 import asyncio
 
+from drone.agent.compaction.built import PersonWords, words_of_people
 from drone.agent.compaction.cuts import kept_from
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
@@ -38,6 +39,15 @@ def test_what_a_person_says_after_a_summary_is_shown_also_if_no_request_was_made
     transcript.compact(TranscriptCompacted(stage="summary", message="", summary="All.", kept_messages=1))
     transcript.add_steer("[2] Second.")
     assert [getattr(one, "text", "") for one in transcript.messages] == ["All.", "[1] First.", "[2] Second."]
+
+
+def test_words_of_hundreds_of_messages_leave_room_in_the_summary_for_others() -> None:
+    words = [PersonWords(f"{number} " + "word " * 30, f"{number}/1") for number in range(500)]
+    lines = words_of_people(words, 1_800, 9_000)
+    assert lines[0] == words[0].text and lines[-1] == words[-1].text and "more are not listed" in lines[1]
+    assert sum(map(len, lines)) < 3 * 1_800
+    long = PersonWords("x" * 8_000)
+    assert words_of_people([*words, long], 1_800, 9_000)[-1] == long.text
 
 
 class Crowd(MixedRun):
