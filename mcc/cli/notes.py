@@ -1,16 +1,19 @@
 """The commands `mcc notes`: notes that agents keep for later orders."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, say
+from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, print_wrapped, say
 from mcc.cli.server import ServiceCall, list_by_default, service_command
-from mcc.view.output import brief
+from mcc.view.output import brief, exact_line
 
 if TYPE_CHECKING:
     from mcc.contracts.notes import Note
+
+_INDENT = 6
+"""Of further lines of a text, below its mark."""
 
 app = typer.Typer(help="What agents wrote down for later orders: memory, plans, tasks.", rich_markup_mode=None)
 
@@ -56,12 +59,14 @@ list_by_default(app, list_notes)
 
 @service_command(app)
 def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project = None) -> None:
-    """One note with all its versions: who wrote which, from which entry of which order, and whether it counts.
+    """One note with all its versions: who wrote which, from which entry of which order, and whether it counts. Below
+    them the text that counts, and that of each version that waits for you.
 
     Example: mcc notes show build
     """
-    known = _named(call.client.notes.list(kind=kind), name, project)
-    note = _find_note(known or call.client.notes.list(kind=kind, state="pending"), name, project)
+    pending = call.client.notes.list(kind=kind, state="pending")
+    newest = {note.project: note for note in (*pending, *call.client.notes.list(kind=kind)) if note.name == name}
+    note = _find_note([*newest.values()], name, project)
     versions = call.client.notes.history(note.project, note.kind, note.name)
     if call.printed({"items": versions}):
         return
@@ -79,7 +84,11 @@ def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project 
         for version in versions
     ]
     print_table(("VERSION", "WRITTEN", "BY", "ORDER", "ENTRY", "STATUS", "STATE", "DECIDED BY"), rows, empty="")
-    say(f"\n{note.title}\n{note.text}".strip())
+    waiting = [version for version in versions if version.state == "pending" and version.version != note.version]
+    for shown in (note, *reversed(waiting)):
+        print()
+        for line in _in_full(shown):
+            print_wrapped(line, _INDENT)
 
 
 @service_command(app)
@@ -117,6 +126,14 @@ def delete(call: ServiceCall, name: Name, kind: Kind = "memory", project: Projec
     deleted = call.client.notes.delete(note.project, note.kind, note.name)
     if not call.printed(deleted):
         say(f"{note.kind} {note.name} is deleted")
+
+
+def _in_full(note: "Note") -> Iterator[str]:
+    """A version with its text, each line of which is marked, so that none looks like a line about another version."""
+    waits = ", which waits for you" if note.state == "pending" else ""
+    says = "the note is deleted" if note.deleted else exact_line(note.title)
+    yield f"version {note.version}{waits}{f': {says}' if says else ''}"
+    yield from (f"    │ {line}" for line in (() if note.deleted else note.text.split("\n")))
 
 
 def _state(note: "Note") -> str:
