@@ -1,6 +1,7 @@
 """The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer` and `mcc grants`, and the prompt that asks for
 decisions at the terminal while an order is followed."""
 
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -152,12 +153,12 @@ def _answers(item: "QuestionItem", texts: list[str]) -> str | dict[str, str]:
 def _find_question(call: ServiceCall, named: str) -> "QuestionItem":
     """The question that waits and is meant; else one that nobody waits for any more."""
     part = _id_part(named)
-    waits = [item for item in _items(call, "pending") if _matches(part, item.id, item.order_id)]
-    if not any(item.kind == "question" for item in waits) and waits:
-        fail(f"{waits[0].id} is no question: mcc orders approve {waits[0].id} (or deny).", USAGE)
+    pending = (item for item in _items(call, "pending") if _matches(part, item.id, item.order_id))
+    waits = any(item.kind == "question" for item in pending)
     item = _find_item(call, named, "pending" if waits else None, "question")
     if item.kind != "question":
-        fail(f"{item.id} is no question: mcc inbox {item.id} shows it.", USAGE)
+        advice = _how_to_decide(item) if item.status == "pending" else f"mcc inbox {item.id} --status all"
+        fail(f"{item.id} is no question: {advice}.", USAGE)
     return item
 
 
@@ -236,15 +237,28 @@ def _show(item: "AnyItem", whole: str | None) -> None:
 
     print(in_full(item, width=window(), whole=whole))
     print_wrapped(f"  id {item.id}, order {item.order_id}")
+    if item.status == "pending":
+        print_wrapped(f"  {_how_to_decide(item)}")
 
 
 def _decidable(call: ServiceCall, named: str) -> "AnyItem":
     item = _find_item(call, named, "pending", "approval", "outline")
-    if item.kind == "question":
-        fail(f"{item.id} is a question: mcc orders answer {item.id} TEXT.", USAGE)
-    if item.kind == "note":
-        fail(f"{item.id} is a note: mcc notes accept {item.name} (or reject).", USAGE)
+    if item.kind in ("question", "note"):
+        fail(f"{item.id} is a {item.kind}: {_how_to_decide(item)}.", USAGE)
     return item
+
+
+def _how_to_decide(item: "AnyItem") -> str:
+    """The command that decides an item, or answers it."""
+    if item.kind == "note":
+        return f"mcc notes accept {shlex.quote(item.name)} (or reject)"
+    if item.kind == "question":
+        from mcc.view.inbox import questions_of
+
+        questions = questions_of(item)
+        answers = [shlex.quote(f"{question.id}=TEXT") for question in questions] if len(questions) > 1 else ["TEXT"]
+        return f"mcc orders answer {item.id} {' '.join(answers)} (or --decline)"
+    return f"mcc orders approve {item.id} (or deny)"
 
 
 def _find_item(call: ServiceCall, named: str, status: str | None, *kinds: str) -> "AnyItem":
