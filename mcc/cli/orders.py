@@ -331,19 +331,23 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
     from mcc.view import figures
     from mcc.view.inbox import permission_in_words
     from mcc.view.lines import change_rows, last_retry, paused_in, what_to_do
+    from mcc.view.steps import at_work
 
     paused = paused_in(record) if record is not None and order.status is OrderStatus.RUNNING else None
     why = order.reason or paused
     status = f"{order.status} ({why})" if why else str(order.status)
     reason = "paused" if paused else order.reason if order.status is OrderStatus.WAITING else None
+    waits = order.waits_for
+    asks = "mcc inbox says what it waits for, and how to decide it" if waits and waits.kind == "person" else None
     origin = order.origin
     after = f" after entry {origin.after}" if origin and origin.after is not None else ""
     return [
         ("id", order.id),
         ("status", status),
         ("detail", order.detail),
-        ("go on", what_to_do(order.id, reason)),
+        ("go on", what_to_do(order.id, reason) or asks),
         ("last retry", last_retry(record) if record is not None else None),
+        *(("at work", agent) for agent in (at_work(record) if record is not None else ())),
         ("session", f"{order.session_id}, turn {order.session_seq}"),
         ("document", order.document_id),
         ("blueprint", order.blueprint),

@@ -87,17 +87,20 @@ class Names:
 
     def __init__(self) -> None:
         self._count: Counter[str] = Counter()
+        self.by_record: dict[str, str] = {}
 
-    def next_of(self, agent: str) -> str:
+    def next_of(self, agent: str, record_id: str) -> str:
         """The name for one more start of `agent`. Call it once per start, in the journal's order."""
         self._count[agent] += 1
-        return agent if self._count[agent] == 1 else f"{agent} {self._count[agent]}"
+        name = agent if self._count[agent] == 1 else f"{agent} {self._count[agent]}"
+        self.by_record[record_id] = name
+        return name
 
 
 def by_name(record: ChatRecord) -> Mapping[str, ChatRecord]:
     """The agents of a tree by the display names that `Names` gives them."""
     names = Names()
-    return {names.next_of(one.agent): one for one in sorted(_walk(record), key=lambda one: one.started_at)}
+    return {names.next_of(one.agent, one.id): one for one in sorted(_walk(record), key=lambda one: one.started_at)}
 
 
 def _walk(record: ChatRecord) -> Iterator[ChatRecord]:
@@ -118,7 +121,7 @@ class Lines:
     def line_of(self, entry: Entry) -> str | None:
         """`entry` as one line, indented by its agent's depth in the tree; None when it is not worth a line."""
         who = self._name(entry)
-        text = self._repeated_retry(entry) or words_of(entry)
+        text = self._repeated_retry(entry) or words_with_names(entry, self._names)
         if text is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
@@ -146,7 +149,9 @@ class Lines:
     def _name(self, entry: Entry) -> str:
         agent = entry.agent or ""
         if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
-            self._names[entry.record_id] = _node_name(entry.data, agent) or self._numbered.next_of(agent)
+            self._names[entry.record_id] = _node_name(entry.data, agent) or self._numbered.next_of(
+                agent, entry.record_id
+            )
         return self._names.get(entry.record_id or "", agent)
 
 
@@ -217,6 +222,17 @@ def words_of(entry: Entry) -> str | None:
             return f"order {fact.status}{why}: {figures.spent(fact.usage)}"
         case _:
             assert_never(fact)
+
+
+def words_with_names(entry: Entry, names: Mapping[str, str]) -> str | None:
+    """The same, with display names of subagents, by their records' ids."""
+    words = words_of(entry)
+    return delivered_in_brief(words, names) if words and isinstance(entry.data, AgentDelivered) else words
+
+
+def delivered_in_brief(words: str, names: Mapping[str, str]) -> str:
+    """The words of an `AgentDelivered` with the subagent's display name in place of its record's id."""
+    return " ".join(names.get(word, word) for word in words.split(" "))
 
 
 def _start_line(entry: Entry, started: AgentStarted) -> str:

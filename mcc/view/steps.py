@@ -1,11 +1,12 @@
 """The steps of an order's agents as lines for people: what was called with which arguments, and what came of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fence import unfenced
 from mcc.contracts.model_facts import ModelFellBack, ModelRetried
 from mcc.contracts.record import (
@@ -20,7 +21,7 @@ from mcc.contracts.record import (
     VerifyStep,
 )
 from mcc.view import figures
-from mcc.view.lines import by_name, control_in_brief, gate_in_brief, verdict_in_brief
+from mcc.view.lines import by_name, control_in_brief, delivered_in_brief, gate_in_brief, verdict_in_brief
 from mcc.view.output import clean, exact_line, one_line
 
 INDENT = "       "
@@ -62,12 +63,25 @@ def steps_of(record: ChatRecord, agent: str | None = None) -> list[AgentOfStep]:
 def log_lines(record: ChatRecord, agent: str | None = None, *, failed: bool = False) -> Iterator[tuple[str, str]]:
     """The log of these steps, each line with the style it is shown in; `clean`. `failed`: only steps that failed, and
     agents that ended otherwise than well."""
+    names = {run.id: name for name, run in by_name(record).items()}
     for taken in steps_of(record, agent):
         if taken.failed or not failed:
-            yield from _lines(taken)
+            yield from _lines(taken, names)
     for name, run in by_name(record).items():
         if agent in (None, name, run.id) and not (failed and run.status in _ENDED_WELL):
             yield _end(name, run)
+
+
+def at_work(record: ChatRecord) -> Iterator[str]:
+    """The subagents that have not ended, one text each: display name, title, and whether their parents go on
+    meanwhile."""
+    named = by_name(record)
+    calls = (step for agent in named.values() for step in agent.steps if isinstance(step, ToolStep))
+    background = {id for call in calls for id in call.background}
+    for name, agent in named.items():
+        if agent is not record and agent.status in (RecordStatus.RUNNING, RecordStatus.WAITING):
+            title = f": {one_line(agent.title, 60)}" if agent.title else ""
+            yield f"{exact_line(name)}{title}{', in the background' if agent.id in background else ''}"
 
 
 def _end(name: str, record: ChatRecord) -> tuple[str, str]:
@@ -77,7 +91,7 @@ def _end(name: str, record: ChatRecord) -> tuple[str, str]:
     return style, f"{exact_line(name)} {record.status.value}{clean(_flat(why))}  {spent}"
 
 
-def _lines(taken: AgentOfStep) -> Iterator[tuple[str, str]]:
+def _lines(taken: AgentOfStep, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     step = taken.step
     match step:
         case ModelStep():
@@ -105,7 +119,8 @@ def _lines(taken: AgentOfStep) -> Iterator[tuple[str, str]]:
             carried = any(isinstance(later, ModelStep) and later.seq > step.seq for later in taken.record.steps)
             yield _head(taken, control_in_brief(step, carried=carried), "magenta", None)
         case NoteStep():
-            yield _head(taken, step.message, "yellow" if taken.failed else "dim", step.at)
+            told = delivered_in_brief(step.message, names) if step.name == AgentDelivered.kind else step.message
+            yield _head(taken, told, "yellow" if taken.failed else "dim", step.at)
         case _:
             assert_never(step)
 

@@ -49,7 +49,7 @@ from mcc.view.lines import (
     verdict_in_brief,
     waiting_in_brief,
     what_to_do,
-    words_of,
+    words_with_names,
     workspace_file,
 )
 
@@ -300,7 +300,7 @@ class Story:
         if parent is None:
             self._names = Names()
         model = started.model.effective if started.model else ""
-        node = StoryNode(record, self._names.next_of(record.agent), model, workspace_file(started) or "")
+        node = StoryNode(record, self._names.next_of(record.agent, record.id), model, workspace_file(started) or "")
         if parent is None:
             self.root, self._nodes = node, {}
         else:
@@ -316,7 +316,7 @@ class Story:
         if (line := node.notes.get(name)) is None:
             line = node.notes[name] = NoteLine()
             node.rows.append(line)
-        line.text, line.count = words_of(entry) or "", line.count + 1
+        line.text, line.count = words_with_names(entry, self._names.by_record) or "", line.count + 1
 
     def _warn(self, entry: Entry, message: str) -> None:
         node = self._nodes.get(entry.record_id or "")
@@ -380,7 +380,7 @@ class Story:
             case ModelRetried():
                 node.note, node.speech = retry_in_words(talk), Speech()
             case ModelFellBack():
-                node.note, node.speech = words_of(entry) or "", Speech()
+                node.note, node.speech = words_with_names(entry, {}) or "", Speech()
             case _:
                 assert_never(talk)
 

@@ -10,6 +10,7 @@ import typer
 from mcc.cli.orders import _record_of
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken, CommitMade, WorktreeChange
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact, NotedFact
 from mcc.contracts.fold import Fold
@@ -28,7 +29,17 @@ from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.view.lines import Lines, by_name, change_rows, clock, last_retry, paused_in, waiting_in_brief, what_to_do
+from mcc.view.lines import (
+    Lines,
+    by_name,
+    change_rows,
+    clock,
+    last_retry,
+    paused_in,
+    waiting_in_brief,
+    what_to_do,
+)
+from mcc.view.steps import at_work, log_lines
 from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
@@ -233,6 +244,25 @@ def test_a_running_order_is_called_paused_as_a_whole_or_by_those_of_its_agents_t
     assert paused_in(_record((ORDER, paused()))) == "paused"
     assert paused_in(_record((CHILD, paused()))) == "1 of its agents paused: c"
     assert paused_in(_record((CHILD, paused()), (CHILD, paused("c2", "resume")))) is None
+
+
+def test_subagents_that_have_not_ended_are_named_and_those_that_nobody_waits_for_marked() -> None:
+    left = ToolFinished(call_id="k", name="subagent", content="{}", is_error=False, background=("c",))
+    ended = AgentFinished(status=RecordStatus.COMPLETED, answer="…")
+    assert [*at_work(_record())] == ["explore: Below"]
+    assert [*at_work(_record((MASTER, left)))] == ["explore: Below, in the background"]
+    assert [*at_work(_record((MASTER, left), (SECOND, started()), (CHILD, ended)))] == ["explore 2"]
+
+
+def test_who_brought_a_report_is_named_as_everywhere_else() -> None:
+    delivered = AgentDelivered(child_id="c", status=RecordStatus.COMPLETED, content="…")
+    entries = journal(QUEUED, CLAIMED, (MASTER, started()), (CHILD, started("Below", "k")), (MASTER, delivered))
+    plain, record = Lines(), Fold.of(ORDER_ID, entries).record()
+    assert record is not None
+    told = "reads what its subagent explore brought: completed"
+    assert [line for entry in entries if (line := plain.line_of(entry))][-1].endswith(f"master: {told}")
+    assert any(line.endswith(f"master  {told}") for _, line in log_lines(record))
+    assert told in shown(entries)
 
 
 def _lines(waiting: OrderWaiting) -> list[str]:
