@@ -18,8 +18,9 @@ class LastRequest(Closed):
     """A turn's last request, as the next turn compares its own with it: by whom, to which model, how long, when.
 
     `environment`: the digest of each part of the environment that later turns are shown. `opening_tokens`: what the
-    turn was shown of those before it, estimated; `window`: the model's context, None: unknown; `input_tokens`: what the
-    provider counted, `cached_input_tokens` of them from its cache.
+    next turn is shown besides this one's own messages, estimated; below zero where a summary made these shorter.
+    `window`: the model's context, None: unknown; `input_tokens`: what the provider counted, `cached_input_tokens` of
+    them from its cache.
     """
 
     agent: str

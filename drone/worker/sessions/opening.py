@@ -175,7 +175,7 @@ class Openings:
         added = own.at_end(end, mode)
         turn = stored_turn(order.session_id, added, own)
         if context is None:
-            return TurnLeaves(turn, _base_of(order, SessionOpening(mode=mode), added, own, handles=False))
+            return _leaves(turn, _base_of(order, SessionOpening(mode=mode), added, own, handles=False))
         handles = False
         if context.base is not None and not context.turns:
             # Only its own journal knows a base that was made for this turn.
@@ -183,7 +183,7 @@ class Openings:
             handles = past.base != context.base
         if context.base != opening.base:
             opening = await self._again(order, context, redactor)
-        return TurnLeaves(turn, _base_of(order, opening, added, own, handles=handles))
+        return _leaves(turn, _base_of(order, opening, added, own, handles=handles))
 
 
 class TurnLeaves(NamedTuple):
@@ -193,11 +193,21 @@ class TurnLeaves(NamedTuple):
     base: NewBase | None
 
 
+def _leaves(turn: StoredTurn, base: "tuple[NewBase, int] | None") -> TurnLeaves:
+    """What a turn leaves; where that is a base, of so many tokens, the next turn is shown it instead of what this one
+    was shown."""
+    if base is None:
+        return TurnLeaves(turn, None)
+    new, tokens = base
+    last = turn.last and turn.last.model_copy(update={"opening_tokens": tokens - turn.tokens})
+    return TurnLeaves(replace(turn, last=last), new)
+
+
 def _base_of(
     order: WorkOrder, opening: SessionOpening, added: Sequence[ShownMessage], own: OwnMessages, *, handles: bool
-) -> NewBase | None:
-    """The base that the session is shown from now on, where its turns should not be put together one by one.
-    `handles`: turns were reduced to lines for this one."""
+) -> tuple[NewBase, int] | None:
+    """The base that the session is shown from now on, where its turns should not be put together one by one, and its
+    tokens. `handles`: turns were reduced to lines for this one."""
     kind = None if order.origin is None else order.origin.kind
     # Turns after the one that it repeats are shown to later turns, and were not to it.
     # A summary of a turn of which later ones are shown prompt and answer alone is not shown to them either.
@@ -220,7 +230,8 @@ def _base_of(
     turns = dict.fromkeys(message.order_id for message in (*opening.shown, *added) if message.order_id)
     shown = clipped or opening.shown
     context = own.with_summaries(shown, added, order.session_seq) if summarised else (*shown, *added)
-    return NewBase(canonical(context).decode(), reason, tuple(turns))
+    tokens = sum(length(message.message) for message in context) // CHARACTERS_PER_TOKEN
+    return NewBase(canonical(context).decode(), reason, tuple(turns)), tokens
 
 
 def _clipped(shown: Sequence[ShownMessage], own: OwnMessages) -> tuple[ShownMessage, ...]:

@@ -65,10 +65,12 @@ async def test_a_base_is_what_the_turn_was_shown_at_its_end(tmp_path: Path) -> N
         shown = [*talk.asked[-1].messages]
         base = read_all(parsed(talk.store.texts.kept(talk.bases()[-1].digest)))
         assert [one.message for one in base][: len(shown)] == shown and len(base) == len(shown) + 1
+        foretold = talk.store.sessions.get(session_id, principal="test").tokens
         order = await talk.say("next", session_id)
         assert [*talk.asked[-1].messages][: len(base)] == [one.message for one in base]
         started = next(entry.data for entry in talk.journal(order.id) if isinstance(entry.data, AgentStarted))
         assert started.session is not None and started.session.base == talk.bases()[-1].digest
+        assert foretold == started.session.tokens, "what a session says that its next turn is shown"
 
 
 async def test_a_rolled_back_turn_leaves_nothing_in_a_later_summary(tmp_path: Path) -> None:
