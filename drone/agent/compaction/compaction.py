@@ -121,7 +121,7 @@ class Compactor:
         tokens = self._state.tokens_of_question()
         known = overflow.window or self._window
         window = ContextWindow(known or max(1, int(tokens * 0.6)))
-        await self._stop_beside()
+        await self._stop_beside("its agent goes on without it")
         fits = tokens - to_cut(tokens, known, refused=True) // CHARACTERS_PER_TOKEN
         changed = await self._clip(known, "refused", refused=True)
         if not changed or self._state.tokens_of_question() > fits:
@@ -333,7 +333,7 @@ class Compactor:
         if self._beside is not None:
             self._beside[1].cancel()
 
-    async def _stop_beside(self) -> None:
+    async def _stop_beside(self, why: str) -> None:
         """The same, and close its record, or one that an earlier drone had begun. Raises `JournalError`."""
         if self._beside is not None:
             self._beside[1].cancel()
@@ -341,8 +341,8 @@ class Compactor:
             self._beside = None
         record_id = next_record(self._turn, self._state)
         if self._turn.tree.begun(record_id) is not None:
-            await self._turn.journal.close(RecordStatus.CANCELLED, "its agent goes on without it", under=record_id)
+            await self._turn.journal.close(RecordStatus.CANCELLED, why, under=record_id)
 
     async def end(self) -> None:
         """Close what is still open when the agent ends. Raises `JournalError`."""
-        await self._stop_beside()
+        await self._stop_beside("its agent ended before it was whole")

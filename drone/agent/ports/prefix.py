@@ -23,7 +23,7 @@ _SAID: dict[Why, str] = {
     "agent": "another agent, or one with other instructions or rights, answers now",
     "model": "another model answers now",
     "tools": "its tools have changed",
-    "tool_search": "tools were found by a search",
+    "tool_search": "tools were added, which a search found or subagents in the background need",
     "rollback": "a turn was rolled back",
     "retry": "a turn is repeated",
     "cold": "the last request is older than what the provider keeps, so everything was made anew",
