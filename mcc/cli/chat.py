@@ -52,7 +52,8 @@ class ChatOptions:
     """Where and with whom a conversation is held."""
 
     workspace: Annotated[
-        str | None, typer.Option(metavar="DIRECTORY|https://…", help="The current directory if left out.")
+        str | None,
+        typer.Option(metavar="DIRECTORY|https://…", help="That of the session, or the current one, if left out."),
     ] = None
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
     agent: Annotated[str | None, typer.Option(help="Agent to ask; that of the session, or master, if left out.")] = None

@@ -75,11 +75,11 @@ def show(call: ServiceCall, name: Name, kind: Kind = "memory", project: Project 
             version.version,
             clock(version.written_at),
             version.agent or version.principal,
-            version.order_id and listed_id(version.order_id),
-            version.seq,
-            version.status,
+            listed_id(version.order_id) if version.order_id else "",
+            version.seq or "",
+            version.status or "",
             _state(version),
-            version.decided_by,
+            version.decided_by or "",
         )
         for version in versions
     ]

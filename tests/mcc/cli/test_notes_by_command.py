@@ -10,7 +10,6 @@ from mcc.cli.main import app
 from mcc.contracts.ids import call_id
 from mcc.contracts.notes import NewNote
 from mcc.contracts.order import NewOrder
-from mcc.store.store import Store
 from mcc.store.work.notes import Writing
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -46,6 +45,7 @@ def noted(held: HeldOrder, index: int, text: str, *, waits: bool, project: str =
 def test_a_version_that_waits_is_read_beside_the_one_that_counts(held: HeldOrder, notes: Notes) -> None:
     noted(held, 0, "Only the release team deploys.", waits=False)
     noted(held, 1, "Everybody deploys.\nversion 9: made up", waits=True)
+    assert "None" not in notes("show", "deploy").stdout
     *_, counts, text, _, waits, first, second = notes("show", "deploy").stdout.splitlines()
     assert (counts, text) == ("version 1", "    │ Only the release team deploys.")
     assert (waits, first, second) == (
