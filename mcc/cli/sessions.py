@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Conversations and their turns.", rich_markup_mode=None)
 
 SessionId = Annotated[str, typer.Argument(help="Its id, 4 characters or more of an end of it, or @last.")]
+BACK = "^"
+"""Stands before a turn of the session that this one was forked from, as agents read it too."""
+
+EXCERPT_CHARACTERS = 300
 SETTABLE = ("title", "agent", "model", "mode", "workspace", "context", "limits")
 
 
@@ -289,26 +293,27 @@ def search(
 ) -> None:
     """Find by words what was said in a session: prompts, replies, calls and their results, of rolled back turns too.
 
-    A word also finds longer ones that begin like it. The best match comes first.
+    A word also finds longer ones that begin like it. The best match comes first. A ^ before a turn, for each fork,
+    says that it is one of the session that this one was forked from.
 
     Example: mcc sessions search @last database port
     """
-    from mcc.view.output import one_line
-
     matches = call.client.sessions.search(session_id, " ".join(words), turn=turn, limit=limit)
     if call.printed(matches):
         return
     rows = [
         (
-            f"{item.turn}/{item.seq}",
+            f"{BACK * item.back}{item.turn}/{item.seq}",
             clock(item.at),
             item.agent or "person",
             f"{item.kind}, rolled back" if item.left_out else item.kind,
-            one_line(item.excerpt, 200),
+            item.excerpt,
         )
         for item in matches.items
     ]
-    print_table(("ENTRY", "AT", "WHO", "KIND", "TEXT"), rows, empty="None of these words was said.")
+    # The words may stand at the end of an excerpt.
+    columns = ("ENTRY", "AT", "WHO", "KIND", "TEXT")
+    print_table(columns, rows, empty="None of these words was said.", characters=EXCERPT_CHARACTERS, is_whole=True)
     for why, turns in (
         ("not searched yet, as there was no time; search again", matches.not_searched),
         ("pruned, so that only prompt and answer are left", matches.pruned),

@@ -19,7 +19,7 @@ class HistoryMatch(Closed):
     `kind`: `prompt` and `steer` are what people asked and told later, `task` what a subagent was to do, `text` what an
     agent wrote, `call` and `tool` arguments and result of a tool call, `report` what a subagent reported, `answer` that
     of the order. `excerpt`: at most 240 characters around the words, those of a tool call after its name. `left_out`:
-    the turn was rolled back.
+    the turn was rolled back. `back`: the turn is one of a session that this one comes from, so many forks back.
     """
 
     turn: int
@@ -31,6 +31,7 @@ class HistoryMatch(Closed):
     at: Moment
     excerpt: Text
     left_out: bool = False
+    back: int = 0
 
 
 class HistoryFound(Closed):

@@ -15,11 +15,16 @@ LEAST = 16
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, characters: int = CELL_CHARACTERS
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
+    characters: int = CELL_CHARACTERS,
+    is_whole: bool = False,
 ) -> None:
     """Print rows under headings, or `empty` when there are none. Where stdout is no terminal, a row is one line.
 
-    Cells are made `clean`, and hold at most so many `characters`.
+    Cells are made `clean`, and hold at most so many `characters`. `is_whole`: the last column is not cut either.
     """
     from rich.console import Console
     from rich.text import Text
@@ -29,7 +34,7 @@ def print_table(
         print(empty)
         return
     console = Console(highlight=False)
-    layout = Layout.of((columns, *cells), console.width if console.is_terminal else None)
+    layout = Layout.of((columns, *cells), console.width if console.is_terminal else None, is_whole=is_whole)
     for style, row in (("bold", columns), *(("", row) for row in cells)):
         for line in layout.lines(row):
             console.print(Text(line, style), soft_wrap=True)
@@ -47,14 +52,17 @@ class Layout:
     window: int | None
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[str]], window: int | None) -> "Layout":
-        """A layout for `rows`, headings included, in a window of that many columns; None = unlimited."""
+    def of(cls, rows: Sequence[Sequence[str]], window: int | None, *, is_whole: bool = False) -> "Layout":
+        """A layout for `rows`, headings included, in a window of that many columns; None = unlimited. `is_whole`: the
+        last column, where it is too wide to stand beside the others, has lines of its own."""
         from rich.cells import cell_len
 
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         last = len(widths) - 1
         if window is None:
             return cls([range(len(widths))], widths, None)
+        if is_whole and sum(widths) + GAP * last > window:
+            return cls([range(last), range(last, last + 1)], widths, window)
         lines: list[list[int]] = [[]]
         left = window
         for number, width in enumerate(widths):

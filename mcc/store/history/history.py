@@ -161,6 +161,7 @@ def _match(row: Any, turn: PastTurn, spoken: EntryText, redact: Redact, terms: S
         at=moment(row.at),
         excerpt=f"{spoken.name}: {excerpt}" if spoken.name else excerpt,
         left_out=turn.left_out,
+        back=turn.back,
     )
     return Match(item, turn.back)
 

@@ -257,7 +257,7 @@ def test_a_fork_finds_what_came_before_it_in_its_source(scene: Scene) -> None:
     matches = search(scene, scene.store.history.before(later), "pelican").matches
     assert [(match.item.turn, match.back) for match in matches] == [(1, 0), (2, 1), (1, 1)]
     people = search(scene, scene.store.history.of_session(session.id), "pelican")
-    assert [match.item.turn for match in people.matches] == [1, 2, 1]
+    assert [(match.item.turn, match.item.back) for match in people.matches] == [(1, 0), (2, 1), (1, 1)]
     scene.store.removal.begin(first.session_id, principal="p")
     assert found(scene, later, "pelican") == ["1/1"], "a session that was deleted is gone for its forks too"
 

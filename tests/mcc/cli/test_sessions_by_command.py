@@ -103,3 +103,5 @@ def test_words_are_found_with_their_turns_and_what_was_rolled_back_says_so(mcc: 
     found = json.loads(mcc("search", session_id, "heron", "--turn", "2", "--limit", "1", "--json").stdout)
     assert [(item["turn"], item["left_out"]) for item in found["items"]] == [(2, True)]
     assert mcc("search", session_id).exit_code == 2
+    fork = mcc("fork", session_id, "--turn", "1").stdout.strip()
+    assert "^1/1  " in mcc("search", fork, "pelican").stdout, "a turn of the session that it was forked from"

@@ -62,3 +62,11 @@ def test_wide_characters_count_as_the_window_counts_them() -> None:
     row = (ROW[0], "succeeded", "1.0 s", "時計" * 20)
     line = drawn(80, row)[-1]
     assert cell_len(line) in (79, 80) and line.endswith("時…")
+
+
+def test_a_last_column_that_must_stay_whole_stands_below_its_row_where_it_is_too_wide() -> None:
+    text = f"tool_with_a_name: …{'word ' * 30}heron"
+    lines = [*Layout.of((("ENTRY", "TEXT"), ("1/9", text)), 60, is_whole=True).lines(("1/9", text))]
+    assert lines[0] == "1/9" and max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines[1:]) == text
+    assert [*Layout.of((("1/9", "heron"),), 60, is_whole=True).lines(("1/9", "heron"))] == ["1/9  heron"]
