@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.agent.agent import AgentRuntime
+from drone.agent.compaction.of_session import SessionCompaction
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.parts import AgentParts
 from drone.agent.ports.artifacts import READ_ARTIFACT
@@ -118,7 +119,7 @@ class Crew:
         return cls(settings, definitions, Models(settings), toolbox_of(settings, tools), functions=functions)
 
     async def run(self, order: WorkOrder, context: OrderContext) -> OrderOutcome:
-        """Run one turn of the Master Agent, one generation, or one revert.
+        """Run one turn of the Master Agent, one generation, one revert, or one compaction of a session.
 
         Raises `JournalError`, `Exhausted` and CancelledError; all other problems are in the outcome.
         """
@@ -131,6 +132,8 @@ class Crew:
                     workspace = await threads.claim(self._open_workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.checkpoints.revert(order, workspace, turn, context.reached))
+                if order.kind is OrderKind.COMPACT:
+                    return redactor.model(await self._compact(order, context, turn))
                 order_tools = OrderTools(
                     self._toolbox, self._home, redactor, order.id, context.notes, context.history, jobs
                 )
@@ -209,6 +212,13 @@ class Crew:
         surroundings = to_json((order.mode, order.permission, order.document_id, key)).decode()
         session = replace(context.session.without(redactor), surroundings=surroundings, session_id=order.session_id)
         return hiring.master(order.agent, order.model, tools, session, ModelSettings.of(order))
+
+    async def _compact(self, order: WorkOrder, context: OrderContext, turn: Turn) -> OrderOutcome:
+        """Shorten what a session is shown. Raises `CannotHire`, `JournalError`."""
+        session = replace(context.session.without(turn.redactor), session_id=order.compacts or "")
+        hiring = Hiring(self._definitions, RedactedModels(self._models, turn.redactor), turn)
+        wanted, terms = ModelSettings.of(order), self._settings.compaction
+        return await SessionCompaction(order.id, turn, session, hiring.model, wanted, terms).run()
 
     async def with_changes(
         self,

@@ -18,6 +18,12 @@ KEY_CHARACTERS = 64
 """Longest key that providers take."""
 
 
+def session_key(session_id: str, agent: str) -> str:
+    """The cache key of all requests of a session's agent."""
+    key = f"{session_id}:{agent}"
+    return key if len(key) <= KEY_CHARACTERS else hashlib.sha256(key.encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class RunBeginning:
     """What a run sends and compares. `setup` None: its agent's own. `cache_key`: as in `Ask`."""
@@ -72,10 +78,7 @@ class SessionBeginning:
     def cache_key(self, first_record: str) -> str:
         """The same in all requests of a session's agent; in those of any other conversation, its first record."""
         session_id = self._opening.session_id
-        if not session_id:
-            return first_record
-        key = f"{session_id}:{self._name}"
-        return key if len(key) <= KEY_CHARACTERS else hashlib.sha256(key.encode()).hexdigest()
+        return session_key(session_id, self._name) if session_id else first_record
 
     @property
     def environment_told(self) -> Mapping[str, str]:

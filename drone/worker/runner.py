@@ -24,6 +24,7 @@ from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople, is_cloned
+from drone.worker.sessions.compacting import next_turn
 from drone.worker.sessions.history import OrderHistory
 from drone.worker.sessions.opening import OpeningLost, Openings
 from drone.worker.site import fetch_again
@@ -175,7 +176,14 @@ class Runner:
         if execution.invalid is not None:
             return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
-            opening = await self._openings.of(claim.order, tree, execution.redactor)
+            shown_to = claim.order
+            if (session_id := claim.order.compacts) is not None:
+                begun = tree.root is not None
+                following = await next_turn(self._store, claim.order, session_id, begun=begun)
+                if isinstance(following, OrderOutcome):
+                    return following
+                shown_to = following
+            opening = await self._openings.of(shown_to, tree, execution.redactor)
             # What a clone holds was not written on this machine.
             execution.opening = replace(opening, tainted=opening.tainted or is_cloned(claim.order))
             documents = await self._documents(claim.order, journal)

@@ -130,6 +130,7 @@ async def list_orders(
     label: Label | None = None,
     agent: Name | None = None,
     workspace: WorkspacePath | None = None,
+    kind: OrderKind | None = None,
     since: Moment | None = None,
     part: IdPart | None = None,
     cursor: Cursor = None,
@@ -138,7 +139,8 @@ async def list_orders(
     """Orders, newest first. `part` selects those whose id begins or ends with it, `since` those placed at that time or
     later.
 
-    With `agent` or `workspace`, a page may have fewer orders than `limit`, even none, and yet a `next_cursor`.
+    With `agent`, `workspace` or `kind`, a page may have fewer orders than `limit`, even none, and yet a `next_cursor`.
+    Orders that compact a session are listed with `kind=compact` alone.
     """
     orders = await service.offload(
         service.store.orders.list,
@@ -147,6 +149,7 @@ async def list_orders(
         label=label,
         agent=agent,
         workspace=workspace,
+        kind=kind,
         since=since,
         part=part,
         cursor=cursor,

@@ -61,6 +61,8 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.ContextIsFixed: 409,
     errors.SessionOfDocument: 409,
     errors.UnknownTurn: 422,
+    errors.NothingToCompact: 409,
+    errors.CannotRepeat: 409,
     errors.OrderIsFinal: 409,
     errors.OrderIsUnfinished: 409,
     errors.ControlNotTaken: 409,

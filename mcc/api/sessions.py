@@ -28,7 +28,7 @@ from mcc.api.submission import checked
 from mcc.contracts.answers import Listing
 from mcc.contracts.cancelling import OrdersCancelled, OrdersToCancel
 from mcc.contracts.history import FoundLimit, HistoryFound, Question
-from mcc.contracts.order import NewOrder
+from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.sessions import (
     NewSession,
     NewSessionFork,
@@ -41,6 +41,7 @@ from mcc.contracts.sessions import (
 )
 from mcc.contracts.shape import now
 from mcc.contracts.status import FINAL
+from mcc.store.rows.values import Placed
 from mcc.store.upkeep.session_removal import WHY
 from mcc.store.work.cancelling import Cancels
 from mcc.store.work.session_search import SessionFilter
@@ -128,6 +129,20 @@ async def fork_session(session_id: SessionId, asked: NewSessionFork, service: Se
     return answer(forked, 201, {"Location": f"../{forked.id}"})
 
 
+@router.post("/sessions/{session_id}/compact", status_code=202, responses=answers(WorkOrder, 202) | answers(WorkOrder))
+async def compact(session_id: SessionId, service: ServiceHere) -> Response:
+    """Have what later turns are shown of the session shortened by a summary: the order that does so, of kind `compact`.
+
+    No turn waits for it: one that begins before it has ended is shown what was there. It ends without doing anything
+    while a turn runs. 200 with the order that is under way already, 409 where no turn has ended since the last one.
+    """
+    placed = await service.write(_compact, service, session_id)
+    if placed.created:
+        service.notices.placed(placed.order)
+    location = {"Location": f"../../orders/{placed.order.id}"}
+    return answer(placed.order, 202 if placed.created else 200, location)
+
+
 @router.post("/sessions/{session_id}/read", status_code=204, responses={204: {"description": "Marked"}, **ERRORS})
 async def mark_read(session_id: SessionId, mark: ReadMark, service: ServiceHere) -> Response:
     """Mark the turns up to `turn` as read by the caller; what was marked before stays so."""
@@ -185,6 +200,11 @@ def _search(service: Service, session_id: str, question: str, turn: int | None, 
 def _open(service: Service, new: NewSession) -> Session:
     check_disk(service)
     return service.store.sessions.open(_checked(service, new), principal=PRINCIPAL)
+
+
+def _compact(service: Service, session_id: str) -> Placed:
+    check_disk(service)
+    return service.store.compactions.ask(session_id)
 
 
 def _checked(service: Service, defaults: D) -> D:

@@ -79,6 +79,8 @@ def _checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registra
     _refuse_unavailable(new)
     if new.kind is OrderKind.REVERT:
         raise Unacceptable("kind", "a revert is asked for at the order that it takes back: POST /orders/{id}/revert.")
+    if new.kind is OrderKind.COMPACT:
+        raise Unacceptable("kind", "a session is compacted at the session itself: POST /sessions/{id}/compact.")
     _check_result(new)
     _check_rules(new, drones)
     _check_permission(new, drones)

@@ -36,6 +36,7 @@ class OrderReader(Protocol):
         label: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
@@ -153,22 +154,27 @@ class ArchivedOrders:
         label: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
         from mcc.contracts.answers import Listing
+        from mcc.contracts.order import OrderKind
         from mcc.contracts.status import OrderStatus
 
         if status is not None and status not in set(OrderStatus):
             fail(f"status: there is {', '.join(OrderStatus)}.", USAGE)
+        if kind is not None and kind not in set(OrderKind):
+            fail(f"kind: there is {', '.join(OrderKind)}.", USAGE)
         page = self._store.orders.list(
             status=None if status is None else OrderStatus(status),
             session_id=session_id,
             label=label,
             agent=agent,
             workspace=workspace,
+            kind=None if kind is None else OrderKind(kind),
             since=since,
             part=part,
             cursor=cursor,

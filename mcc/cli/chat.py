@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "/agent": "the agent of the next turns, and which there are; with a name: change it",
     "/mode": "the mode of the next turns, and which there are; with a name: change it",
     "/attach": "a file that the next turn is given, by its path; without one: which files wait for it",
+    "/compact": "have what later turns are shown of this session shortened by a summary",
     "/diff": "what the last turn changed; with a path: there",
     "/revert": "take back what the last turn changed",
     "/cost": "what this session has spent",
@@ -249,6 +250,8 @@ class TerminalChat:
                 self._cancel()
             case "/cost":
                 self._cost()
+            case "/compact":
+                self._compact()
             case "/diff" | "/revert":
                 self._after(word, rest)
 
@@ -332,6 +335,15 @@ class TerminalChat:
             return
         session = self._client.sessions.get(self._session_id, limit=1)
         say(f"{session.turns} {'turn' if session.turns == 1 else 'turns'}: {figures.spent(session.usage)}")
+
+    def _compact(self) -> None:
+        if self._session_id is None:
+            say("Nothing to compact: this session has not begun.")
+        elif self._turn is not None:
+            say("A turn runs, which compacts what it is shown by itself where it has to: ask again when it has ended.")
+        else:
+            order = self._client.sessions.compact(self._session_id)
+            say(f"The session is compacted by order {order.id}; no turn waits for it.")
 
     def _after(self, word: str, path: str) -> None:
         """Show or take back what the last turn changed."""

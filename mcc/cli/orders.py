@@ -63,6 +63,9 @@ def list_orders(
     query: Query,
     filters: OrderFilters,
     agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="chat, generate, revert, or compact, which no other list shows.")
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(help="How many; if left out, what a terminal's window holds, and 50 elsewhere.", min=1, max=200),
@@ -78,7 +81,7 @@ def list_orders(
     from mcc.view.output import window
 
     limit = limit or most_orders(None if query.as_json else window(), get_terminal_size().lines)
-    fields, items = {**filters.arguments(query.reader), "agent": agent}, list["WorkOrder"]()
+    fields, items = {**filters.arguments(query.reader), "agent": agent, "kind": kind}, list["WorkOrder"]()
     while True:
         page = query.reader.orders.list(**fields, limit=limit - len(items), cursor=cursor)
         items += page.items

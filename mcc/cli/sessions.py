@@ -269,6 +269,19 @@ def fork(
 
 
 @service_command(app)
+def compact(call: ServiceCall, session_id: SessionId) -> None:
+    """Have what later turns are shown of a session shortened by a summary; nothing waits for it.
+
+    The id of the order that does so is printed; `mcc orders watch` follows it.
+
+    Example: mcc sessions compact @last
+    """
+    order = call.client.sessions.compact(session_id)
+    if not call.printed(order):
+        print(order.id)
+
+
+@service_command(app)
 def usage(call: ServiceCall, session_id: SessionId) -> None:
     """What each turn of a session has used.
 

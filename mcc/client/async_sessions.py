@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.history import HistoryFound
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.sessions import Session, SessionWithTurns, TurnUsage
 
 
@@ -67,6 +68,11 @@ class Sessions:
         """A new session whose next turn is shown this one's turns up to `turn`. Never retried. Raises `Conflict` while
         that turn has not ended."""
         return await self._connection.send(calls.fork_session(session_id, turn, title))
+
+    async def compact(self, session_id: str) -> "WorkOrder":
+        """Have what later turns are shown shortened by a summary: the order that does so, or one that is under way.
+        Raises `Conflict` where no turn has ended since the last one."""
+        return await self._connection.send(calls.compact_session(session_id))
 
     async def read(self, session_id: str, turn: int) -> None:
         """Mark the turns up to this one as read."""

@@ -131,16 +131,20 @@ class Orders:
         label: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
         """One page, newest first. `part`: only orders whose id begins or ends with it, at least four characters.
-        `since`: placed at this time or later. With `agent` or `workspace` a page may be short and yet not the last."""
+        `since`: placed at this time or later. With `agent`, `workspace` or `kind` a page may be short and yet not
+        the last. `kind`: chat, generate, revert or compact; None = all but those that compact a session."""
         by_spec = {"label": label, "agent": agent, "workspace": workspace, "since": since and since.isoformat()}
         return await self._connection.send(
-            calls.list_orders(status=status, session_id=session_id, part=part, cursor=cursor, limit=limit, **by_spec)
+            calls.list_orders(
+                status=status, session_id=session_id, kind=kind, part=part, cursor=cursor, limit=limit, **by_spec
+            )
         )
 
     async def record(self, order_id: str) -> "ChatRecord":

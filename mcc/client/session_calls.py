@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.history import HistoryFound
+    from mcc.contracts.order import WorkOrder
     from mcc.contracts.sessions import Session, SessionWithTurns, TurnUsage
 
 
@@ -59,6 +60,13 @@ def fork_session(session_id: str, turn: int, title: str | None) -> "Call[Session
 
     body = finite_json({"turn": turn, "title": title})
     return Call("POST", _path(session_id, "/fork"), Session.model_validate, body=body, repeatable=False)
+
+
+def compact_session(session_id: str) -> "Call[WorkOrder]":
+    """Repeatable: while the order has not ended, it is answered again."""
+    from mcc.contracts.order import WorkOrder
+
+    return Call("POST", _path(session_id, "/compact"), WorkOrder.model_validate)
 
 
 def mark_read(session_id: str, turn: int) -> "Call[None]":

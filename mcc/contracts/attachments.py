@@ -25,7 +25,7 @@ NAME_CHARACTERS = 200
 
 
 def _of_chats(attachments: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    if attachments and info.data.get("kind") in ("generate", "revert"):
+    if attachments and info.data.get("kind") in ("generate", "revert", "compact"):
         raise PydanticCustomError("not_of_kind", "Attachments belong to an order of kind chat; leave them out")
     return attachments
 

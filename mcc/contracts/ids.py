@@ -62,6 +62,11 @@ def compaction_record_id(record_id: str, number: int) -> str:
     return derived_id(record_id, "compaction", number)
 
 
+def compaction_session_id(session_id: str) -> str:
+    """Id of the session in which the orders are that compact this one; no other session has an id of this version."""
+    return derived_id(session_id, "compact")
+
+
 def verifier_record_id(record_id: str, round_number: int) -> str:
     """Id of the record of the verifier that judges what `record_id` handed in with the reply of `round_number`."""
     return derived_id(record_id, "verify", round_number)

@@ -94,6 +94,7 @@ class OrderKind(StrEnum):
     CHAT = "chat"
     GENERATE = "generate"
     REVERT = "revert"
+    COMPACT = "compact"
 
 
 class WhenBusy(StrEnum):
@@ -336,7 +337,7 @@ class WorkOrder(NewOrder):
     refused, and `answer` says so. None: there was no gate or verifier, or none of them judged the result.
 
     `words`: what people said to its session between the turn before and this one; its agent is shown them above the
-    prompt.
+    prompt. `compacts`: of kind compact, the session whose context it shortens; its own is shown in no list.
     """
 
     id: Identifier
@@ -363,6 +364,7 @@ class WorkOrder(NewOrder):
     left_out: bool = False
     changes: Changes | None = None
     words: tuple[SessionWords, ...] = ()
+    compacts: Identifier | None = None
 
     # Lifts the check of `NewOrder`: here a generate order has both its blueprint and its document.
     @field_validator("blueprint")

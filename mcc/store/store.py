@@ -27,6 +27,7 @@ from mcc.store.work.approvals import ApprovalStore
 from mcc.store.work.artifacts import ArtifactStore
 from mcc.store.work.cancelling import Cancelling
 from mcc.store.work.claims import Claims
+from mcc.store.work.compacting import CompactionStore
 from mcc.store.work.controls import Controls
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.journal import JournalStore, Texts
@@ -124,6 +125,7 @@ class Store:
     controls: Controls
     cancelling: Cancelling
     sessions: SessionStore
+    compactions: CompactionStore
     removal: SessionRemoval
     transcripts: TranscriptStore
     history: HistoryStore
@@ -182,10 +184,12 @@ def store_on(
     blueprints = BlueprintStore(database)
     journal = JournalStore(database)
     documents = DocumentStore(database, blueprints, StateCache())
+    bound = QueueBound(max_queued, database.clock)
+    orders = OrderStore(database, bound, documents)
     return Store(
         database=database,
         beats=beats,
-        orders=OrderStore(database, QueueBound(max_queued, database.clock), documents),
+        orders=orders,
         claims=Claims(database),
         journal=journal,
         texts=Texts(database),
@@ -194,6 +198,7 @@ def store_on(
         controls=Controls(database),
         cancelling=Cancelling(database),
         sessions=SessionStore(database),
+        compactions=CompactionStore(database, bound, orders),
         removal=SessionRemoval(database),
         transcripts=TranscriptStore(database),
         history=HistoryStore(database),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from drone.agent.compaction.built import sections_in, whole_lines
 from drone.agent.compaction.conversation import Began, PlannedCut, ShownConversation
 from drone.agent.compaction.cuts import (
+    SMALL_WINDOW,
     ContextWindow,
     Freed,
     arguments_to_put_away,
@@ -145,6 +146,18 @@ class Compactor:
             return False
         cut = self._cut(window)
         return cut is not None and await self._summarised(cut, await self._summary_of(cut, request()), reason)
+
+    async def between_turns(self, request: Callable[[], Ask], known: int | None) -> None:
+        """Sum up what a session's next turn is shown, as a person asked. Where no attempt brings a summary, the oldest
+        messages become a line each if they take more than half of the window.
+
+        `known`: the size of the context, where the last turn has learned it. Raises `JournalError`.
+        """
+        tokens = self._state.tokens_of_question()
+        sizes = [size for size in (self._window, known) if size is not None]
+        window = ContextWindow(min(sizes, default=max(SMALL_WINDOW, 2 * tokens)))
+        if not await self._sum_up(window, "asked", request) and tokens > window.tokens // 2:
+            await self._lines(window, "asked")
 
     async def drop_picture(self, refused: PictureRefused) -> None:
         """Leave out the picture, or pictures, for which the model refused a request, for good.

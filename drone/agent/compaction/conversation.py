@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drone.agent.compaction.cuts import ContextWindow, kept_from
-from drone.agent.compaction.gathered import Gathered, Part
+from drone.agent.compaction.cuts import ContextWindow, kept_from, size
+from drone.agent.compaction.gathered import Gathered, Part, is_summary
 from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
 from drone.agent.ports.environment import CHANGED
 from drone.agent.ports.messages import Message
@@ -17,7 +17,8 @@ from mcc.contracts.compaction import KeptFrom
 @dataclass(frozen=True, slots=True)
 class Began:
     """What a run began with: `before` messages whose place nobody knows, `shown` ones of earlier turns, and `more` of
-    its own conversation, the last of them its prompt. `environment`: all that it can be told of its surroundings."""
+    its own conversation, the last of them its prompt; 0: no turn runs. `environment`: all that it can be told of its
+    surroundings."""
 
     before: int
     shown: Sequence[ShownMessage]
@@ -66,9 +67,16 @@ class ShownConversation:
         transcript = self._state.conversation.transcript
         running = len(transcript.opening) - (transcript.summary is None or transcript.opening_kept > 0)
         starts = [number for number, (turn, _) in enumerate(places) if turn and places[number - 1][0] != turn]
-        first = (*starts, running)[-keep_turns:][0] if keep_turns else len(messages) - 1
-        at = kept_from(messages, first, window.tokens // 4 * CHARACTERS_PER_TOKEN)
-        return None if at is None else self.gathered(at, window)
+        most = window.tokens // 4 * CHARACTERS_PER_TOKEN
+        if self._began.more:
+            starts.append(running)
+        elif keep_turns and len(starts) <= keep_turns and sum(map(size, messages)) <= most:
+            return None
+        first = (starts or [0])[-keep_turns:][0] if keep_turns else len(messages) - 1
+        at = kept_from(messages, first, most)
+        if at is None or (at == 1 and not self._began.more and is_summary(messages[0])):
+            return None
+        return self.gathered(at, window)
 
     def gathered(self, at: int, window: ContextWindow) -> PlannedCut:
         """A cut before message `at`, with all that is gathered from those before it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from drone.agent.compaction.built import (
     AGENTS,
@@ -34,6 +34,11 @@ AGENTS_SHARE = 500
 MOST_WORDS = 200
 _FENCE = "\n<untrusted "
 _ENDS = frozenset(get_args(AgentEnd))
+
+
+def is_summary(message: Message) -> TypeGuard[UserMessage]:
+    """Whether the message stands for others that a summary replaced."""
+    return isinstance(message, UserMessage) and message.text.startswith(BEGINNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Part:
         kept: list[str] = []
         agents: list[str] = []
         for message in self.messages:
-            if isinstance(message, UserMessage) and message.text.startswith(BEGINNING):
+            if is_summary(message):
                 outside, _, inside = message.text.partition(_FENCE)
                 quoted = outside.partition(f"{WORDS}\n\n")[2].split("\n\n")
                 words += [CarriedWords(text=said[2:].replace("\n> ", "\n")) for said in quoted if said.startswith("> ")]

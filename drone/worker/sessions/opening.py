@@ -13,6 +13,7 @@ from drone.agent.ports.transcript import length
 from drone.agent.state.own_messages import OwnMessages, TurnEnd, prompt_and_answer
 from drone.agent.state.tree import Tree
 from drone.worker.loop import AsyncStore
+from drone.worker.sessions.compacting import compacted_base
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.questions import with_words
 from mcc.contracts.turn_context import MOST_AFTER_BASE, ContextMode, TurnContext
@@ -168,6 +169,8 @@ class Openings:
 
         Raises `OpeningLost`, ValueError where what it was shown cannot be read any more.
         """
+        if order.compacts is not None:
+            return TurnLeaves(None, compacted_base(order.compacts, outcome, own, opening))
         context = None if own.started is None else own.started.session
         mode = opening.mode if context is None else context.mode
         prompt = redactor.text(with_words(order.words, order.prompt))
@@ -179,17 +182,18 @@ class Openings:
         handles = False
         if context.base is not None and not context.turns:
             # Only its own journal knows a base that was made for this turn.
-            past = await self._store.patiently(lambda store: store.transcripts.past(order))
-            handles = past.base != context.base
+            base = context.base
+            handles = not await self._store.patiently(lambda store: store.transcripts.is_base(order, base))
         if context.base != opening.base:
             opening = await self._again(order, context, redactor)
         return _leaves(turn, _base_of(order, opening, added, own, handles=handles))
 
 
 class TurnLeaves(NamedTuple):
-    """What a turn leaves to its session: its own messages, and a base that takes the place of everything before."""
+    """What a turn leaves to its session: its own messages, and a base that takes the place of everything before. An
+    order that compacts a session leaves it the base alone."""
 
-    turn: StoredTurn
+    turn: StoredTurn | None
     base: NewBase | None
 
 
@@ -231,7 +235,7 @@ def _base_of(
     shown = clipped or opening.shown
     context = own.with_summaries(shown, added, order.session_seq) if summarised else (*shown, *added)
     tokens = sum(length(message.message) for message in context) // CHARACTERS_PER_TOKEN
-    return NewBase(canonical(context).decode(), reason, tuple(turns)), tokens
+    return NewBase(canonical(context).decode(), reason, tuple(turns), over=opening.base), tokens
 
 
 def _clipped(shown: Sequence[ShownMessage], own: OwnMessages) -> tuple[ShownMessage, ...]:

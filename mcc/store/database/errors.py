@@ -13,7 +13,7 @@ StoreError
 └── StoreRefused          tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
-    ├── ContextIsFixed, SessionOfDocument, UnknownTurn
+    ├── ContextIsFixed, SessionOfDocument, UnknownTurn, NothingToCompact, CannotRepeat
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
@@ -133,6 +133,14 @@ class SessionOfDocument(StoreRefused):
 
 class UnknownTurn(StoreRefused):
     """The session has no turn of this number."""
+
+
+class NothingToCompact(StoreRefused):
+    """No turn of the session has ended since it was compacted."""
+
+
+class CannotRepeat(StoreRefused):
+    """The order is neither retried nor forked: what it does is asked for at the session."""
 
 
 class UnknownApproval(StoreRefused):

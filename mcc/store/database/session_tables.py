@@ -10,13 +10,15 @@ class SessionRow(Row, table=True):
     """A session. Since `deleted_at` it is gone for everybody, and its rows are removed in small transactions.
 
     `defaults_json`: what its turns get where their orders give nothing. `forked_session_id`, `forked_turn`,
-    `forked_order_id`: the turn of another session that it begins after or within.
+    `forked_order_id`: the turn of another session that it begins after or within. `compacts`: the session that its
+    orders compact; one that has this is shown to nobody.
     """
 
     __tablename__ = "sessions"
     __table_args__ = (
         partial_index("deleted_sessions", "deleted_at", "id", where="deleted_at IS NOT NULL"),
         partial_index("forks_of_session", "forked_session_id", where="forked_session_id IS NOT NULL"),
+        partial_index("compacting_sessions", "compacts", where="compacts IS NOT NULL"),
     )
 
     id: str = Field(primary_key=True)
@@ -32,6 +34,7 @@ class SessionRow(Row, table=True):
     forked_session_id: str | None = None
     forked_turn: int | None = None
     forked_order_id: str | None = None
+    compacts: str | None = None
 
 
 class SessionReadRow(Row, table=True):

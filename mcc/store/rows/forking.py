@@ -48,7 +48,7 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import JsonObject, Text
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.store.database.errors import CannotFork, OrderIsUnfinished
+from mcc.store.database.errors import CannotFork, CannotRepeat, OrderIsUnfinished
 from mcc.store.rows.fork_ids import NewIds
 from mcc.store.rows.transitions import title_of
 
@@ -246,12 +246,21 @@ class DerivedOrder:
         return self.beginning.forked if self.beginning else None
 
 
+def _check_repeatable(source: WorkOrder) -> None:
+    """Raises `CannotRepeat`."""
+    if source.kind is OrderKind.COMPACT:
+        raise CannotRepeat(
+            f"order {source.id} compacts session {source.compacts}: ask for that anew, it begins from what is there"
+        )
+
+
 def same_input(source: WorkOrder, at: datetime) -> NewOrder:
     """An order with the same input. It may begin at once, as one that reads, and its time to expiry is as long as the
     source's was.
 
     If a document was made for the source, the new order continues that document.
     """
+    _check_repeatable(source)
     new = NewOrder.model_construct(**{name: getattr(source, name) for name in NewOrder.model_fields})
     expires_at = None
     if source.expires_at is not None:
@@ -272,7 +281,7 @@ def same_input(source: WorkOrder, at: datetime) -> NewOrder:
 def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: datetime) -> DerivedOrder:
     """The retry of an order, as the next turn of its session. The retry of a fork starts with the same copied entries.
 
-    Raises `OrderIsUnfinished`, and `CannotFork` for a fork whose journal cannot be read.
+    Raises `OrderIsUnfinished`, `CannotRepeat`, and `CannotFork` for a fork whose journal cannot be read.
     """
     if source.status not in FINAL:
         raise OrderIsUnfinished(
@@ -301,8 +310,9 @@ def fork_of(
 ) -> DerivedOrder:
     """The fork of an order: a new session that starts with a copy of the journal up to entry `request.after`.
 
-    Raises `CannotFork`.
+    Raises `CannotFork`, `CannotRepeat`.
     """
+    _check_repeatable(source)
     _check_version(source, journal_version)
     if source.kind is OrderKind.REVERT:
         raise CannotFork(f"order {source.id} reverts another one, which has no conversation to go on with")

@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.ids import is_identifier
+from mcc.contracts.ids import compaction_session_id, is_identifier
 from mcc.contracts.sessions import ForkedFrom, Session, SessionDefaults, TurnUsage
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import UNFINISHED
@@ -19,7 +19,7 @@ from mcc.store.rows.order_rows import USAGE, text_of
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.views import has_status, unknown_order
 
-IS_THERE = SESSIONS.c.deleted_at.is_(None)
+IS_THERE = sa.and_(SESSIONS.c.deleted_at.is_(None), SESSIONS.c.compacts.is_(None))
 _ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE)
 _COUNTS = [name for name in USAGE if name != "cost_usd"]
 _PRICED = sa.func.count(STATE.c.cost_usd)
@@ -115,10 +115,14 @@ def source_of_fork(connection: Connection, order_id: str | None) -> Mapping[str,
 def shown_sessions(connection: Connection, rows: Sequence[sa.RowMapping], principal: str) -> Sequence[Session]:
     """Sessions as `principal` sees them, in the sequence of their rows."""
     ids = [row["id"] for row in rows]
-    used = {row["session_id"]: _usage(row) for row in connection.execute(_USED, {"ids": ids}).mappings()}
+    beside = {one: compaction_session_id(one) for one in ids}
+    rows_used = connection.execute(_USED, {"ids": [*ids, *beside.values()]}).mappings()
+    by_session = {row["session_id"]: _usage(row) for row in rows_used}
+    # With what was spent on compacting it.
+    used = {one: by_session.get(one, Usage()).plus(by_session.get(beside[one], Usage())) for one in ids}
     read = {row.session_id: row.turn for row in connection.execute(_READ, {"ids": ids, "by": principal})}
     shown = {row.session_id: row for row in connection.execute(_LAST, {"ids": ids}) if row.last_json}
-    return [_session(row, used.get(row["id"], Usage()), read.get(row["id"], 0), shown.get(row["id"])) for row in rows]
+    return [_session(row, used[row["id"]], read.get(row["id"], 0), shown.get(row["id"])) for row in rows]
 
 
 def usage_by_turn(connection: Connection, session_id: str) -> Sequence[TurnUsage]:

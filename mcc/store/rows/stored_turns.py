@@ -40,9 +40,14 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class NewBase:
-    """All that a session is shown through this turn, as JSON. `reason`: "handles" (older turns are lines), "clip"
-    (older results were shortened), "fork" or "rollup". `turns`: the orders of which it shows something."""
+    """All that a session is shown through this turn, as JSON. `reason`: "summary", "handles" (older turns are lines),
+    "clip" (older results were shortened), "fork" or "rollup". `turns`: the orders of which it shows something. `over`:
+    the base that it was made of. `session_id`, `through_seq`: where an order that is no turn of the session made it.
+    """
 
     text: str = field(repr=False)
     reason: str
     turns: tuple[str, ...]
+    over: str | None = None
+    session_id: str | None = None
+    through_seq: int = 0

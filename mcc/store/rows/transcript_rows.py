@@ -45,7 +45,7 @@ _OF_PRUNED = (
         BASES.c.session_id
         == sa.select(_PRUNED.c.session_id).where(_PRUNED.c.id == sa.bindparam("of")).scalar_subquery()
     )
-    .order_by(BASES.c.through_seq.desc(), BASES.c.digest)
+    .order_by(BASES.c.through_seq.desc(), BASES.c.order_id.desc(), BASES.c.digest)
 )
 _DROP = sa.delete(BASES).where(
     BASES.c.session_id == sa.bindparam("in"),
@@ -60,6 +60,19 @@ _NEWEST = sa.select(sa.func.max(BASES.c.through_seq)).where(
     BASES.c.session_id == sa.bindparam("in"), BASES.c.voided_at.is_(None)
 )
 
+_OF_SAME = (
+    sa.select(BASES.c.digest)
+    .where(
+        BASES.c.session_id == sa.bindparam("of"),
+        BASES.c.through_seq < sa.bindparam("before"),
+        BASES.c.voided_at.is_(None),
+    )
+    .order_by(BASES.c.through_seq.desc(), BASES.c.order_id.desc(), BASES.c.digest)
+    .limit(1)
+)
+_SAME_AGAIN = frozenset({"rollup", "clip"})
+"""Reasons of bases that show nearly what was shown before, and must not hide a shorter one that was made meanwhile."""
+
 KEPT_BASES = 2
 """Bases of a session that stay when the journals of their turns have gone: the newest ones."""
 
@@ -69,16 +82,20 @@ def keep_turn(connection: Connection, turn: StoredTurn) -> None:
     execute_later(connection, _ADD, turn.row())
 
 
-def keep_base(connection: Connection, turn: StoredTurn, base: NewBase, at: int) -> None:
-    """Store the context through this turn, owned by its session; not if one of its turns was rolled back while this one
-    ran. `at`: in microseconds."""
-    turns = {"ids": list(base.turns), "of": turn.session_id}
+def keep_base(connection: Connection, base: NewBase, order_id: str, session_id: str, seq: int, at: int) -> None:
+    """Store the context through turn `seq`, which this order made, owned by its session; not if one of its turns was
+    rolled back while the order ran. `at`: in microseconds."""
+    turns = {"ids": list(base.turns), "of": session_id}
     if any(connection.execute(_LEFT_OUT, turns).scalars().all()):
         return
+    if base.reason in _SAME_AGAIN:
+        newest = connection.scalar(_OF_SAME, {"of": session_id, "before": seq})
+        if newest not in (None, base.over):
+            return
     digest = text_digest(base.text)
-    keep_blobs(connection, {digest: base.text}, at, [(digest, turn.session_id)])
-    row = {"session_id": turn.session_id, "through_seq": turn.session_seq, "digest": digest}
-    execute_later(connection, _ADD_BASE, row | {"order_id": turn.order_id, "reason": base.reason})
+    keep_blobs(connection, {digest: base.text}, at, [(digest, session_id)])
+    row = {"session_id": session_id, "through_seq": seq, "digest": digest}
+    execute_later(connection, _ADD_BASE, row | {"order_id": order_id, "reason": base.reason})
 
 
 def void_bases(connection: Connection, session_id: str, seq: int, at: int) -> None:

@@ -44,6 +44,7 @@ COLUMNS = (
     *(STATE.c[name] for name in USAGE),
     DRONES.c.name.label("drone"),
     SESSIONS.c.title_json.label("session_title"),
+    SESSIONS.c.compacts,
 )
 ORDER = sa.select(*COLUMNS).select_from(
     ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id)
@@ -201,6 +202,7 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         blocked_by=waits_for.order_id if waits_for and waits_for.kind == "session" else None,
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
+        compacts=row["compacts"],
         words=tuple(map(SessionWords.model_validate, parsed(row["words_json"]))) if row["words_json"] else (),
         metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
     )

@@ -82,6 +82,11 @@ _NEEDED = sa.select(_CHILD.c.id).where(
     _CHILD.c.forked_session_id == sa.bindparam("of"), _CHILD.c.deleted_at.is_(None), ~_BEGUN.exists()
 )
 """Forks that have not ended a turn: what they are shown is read from their source."""
+_BESIDE = sa.select(SESSIONS.c.id).where(SESSIONS.c.compacts == sa.bindparam("of"))
+"""The session of the orders that compact this one: it goes first, as they may still leave something here."""
+_DELETE_BESIDE = (
+    sa.update(SESSIONS).where(SESSIONS.c.compacts == sa.bindparam("of_id")).values(deleted_at=sa.bindparam("at"))
+)
 _CANCELS = sa.select(CONTROLS.c.id).where(
     CONTROLS.c.order_id == STATE.c.order_id, CONTROLS.c.kind == ControlKind.CANCEL.value, CONTROLS.c.record_id.is_(None)
 )
@@ -155,7 +160,8 @@ class SessionRemoval:
                 raise SessionOfDocument(
                     f"session {session_id} is that of a document: delete the document, and the session can go too"
                 ) from None
-            connection.execute(_DELETE, {"of_id": session_id, "at": micros(at)})
+            for statement in (_DELETE, _DELETE_BESIDE):
+                connection.execute(statement, {"of_id": session_id, "at": micros(at)})
             detail = {"session_id": session_id, "turns": row["turns"]}
             add_note(connection, at, DELETED, principal=principal, order_id=None, detail=detail)
 
@@ -187,7 +193,11 @@ class SessionRemoval:
         this = {"of": session_id}
         for order_id in database.read(lambda one: one.execute(_UNCANCELLED, this).scalars().all()):
             yield database.write(partial(_cancel, order_id=order_id, at=at))
-        if database.read(lambda one: is_at_work(one, session_id) or one.execute(_NEEDED, this).first()):
+        if database.read(
+            lambda one: (
+                is_at_work(one, session_id) or any(one.execute(some, this).first() for some in (_NEEDED, _BESIDE))
+            )
+        ):
             return
         # All journals first: then nobody reads a part of one, and no fork begins with one.
         while ids := database.read(lambda one: one.execute(_UNMARKED, this).scalars().all()):

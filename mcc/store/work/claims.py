@@ -316,8 +316,12 @@ def _finish(connection: Connection, ending: Ending) -> OrderState:
     ended = end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
     if ending.turn is not None:
         keep_turn(connection, ending.turn)
-        if ending.base is not None:
-            keep_base(connection, ending.turn, ending.base, micros(ending.drafts[-1].at))
+    if (base := ending.base) is not None:
+        turn, at = ending.turn, micros(ending.drafts[-1].at)
+        if base.session_id is not None:
+            keep_base(connection, base, ending.order_id, base.session_id, base.through_seq, at)
+        elif turn is not None:
+            keep_base(connection, base, ending.order_id, turn.session_id, turn.session_seq, at)
     return ended
 
 

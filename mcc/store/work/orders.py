@@ -335,21 +335,23 @@ class OrderStore:
         label: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        kind: OrderKind | None = None,
         since: datetime | None = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[WorkOrder]:
         """Newest first. `part`: orders whose id begins or ends with it. `since`: placed at this time or later.
+        `kind`: those that compact a session are listed by theirs alone.
 
-        With `agent` or `workspace`, at most `SEARCHED` orders are looked through: a page with fewer than `limit` of
-        them, or none, then has a cursor. Raises `BadCursor`.
+        With `agent`, `workspace` or another kind, at most `SEARCHED` orders are looked through: a page with fewer than
+        `limit` of them, or none, then has a cursor. Raises `BadCursor`.
         """
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
         if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
             return Page(())
-        wanted = Filter(status, session_id, label, part, cursor, since)
+        wanted = Filter(status, session_id, label, part, cursor, since, kind=kind)
 
         def page(connection: Connection) -> Page[WorkOrder]:
             rows, following = search(connection, wanted, agent, workspace, limit)

@@ -190,7 +190,7 @@ class Placing:
         connection.execute(_ADD_ITS_SESSION, self._session(document.id, document.title))
         if document.begun is not None:
             changes.begin(document.begun.blueprint, document.begun.change, document.author)
-            return self._insert_turn(connection, rows, document.id, 1, [])
+            return self.insert_turn(connection, rows, document.id, 1, [])
         accepted = self._place_in(connection, rows, document.id)
         changes.locked(document.id)
         if accepted.created and document.commands:
@@ -215,7 +215,7 @@ class Placing:
         head = lock(connection, before[0]) if before else None
         # Read before the lock, the order may have ended by now.
         if head is None or head.status not in UNFINISHED:
-            return self._insert_turn(connection, rows, session_id, turns + 1, before[1:])
+            return self.insert_turn(connection, rows, session_id, turns + 1, before[1:])
         return self._place_behind(connection, rows, head, turns + 1, before)
 
     def _place_behind(
@@ -237,10 +237,10 @@ class Placing:
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
                 ended = self._interrupt(connection, head)
                 behind = before[1:] if ended else before
-                accepted = self._insert_turn(connection, rows, head.session_id, turn, behind)
+                accepted = self.insert_turn(connection, rows, head.session_id, turn, behind)
                 return AcceptedOrder(accepted.order_id, created=True, interrupted=head.order_id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
-                return self._insert_turn(connection, rows, head.session_id, turn, before)
+                return self.insert_turn(connection, rows, head.session_id, turn, before)
 
     def _interrupt(self, connection: Connection, head: OrderState) -> bool:
         """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.
@@ -276,7 +276,7 @@ class Placing:
             requested_at=self.at,
         )
 
-    def _insert_turn(
+    def insert_turn(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
     ) -> AcceptedOrder:
         """Insert the next turn of an existing session, whose row is locked; the first names one that has no title."""

@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.ids import lowest_id
+from mcc.contracts.order import OrderKind
 from mcc.contracts.status import UNFINISHED, OrderStatus
 from mcc.store.database.clock import micros
-from mcc.store.database.tables import LABELS, ORDERS, STATE
+from mcc.store.database.tables import LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.views import ORDER, has_status, is_status
 
@@ -22,6 +23,10 @@ SEARCHED = 2_000
 CHUNK = 200
 """Orders that are looked through, and read at a time, for those of an agent or a workspace, which no index knows."""
 
+_COMPACTING = sa.select(SESSIONS.c.id).where(SESSIONS.c.compacts.is_not(None))
+_VERSION = sa.literal_column("15"), sa.literal_column("1")
+"""Where an id says its version. Sessions whose orders compact others have ids of version 5, all others of version 7."""
+
 ENDING = 4
 """Trailing characters of an id in the index `orders_by_ending`."""
 
@@ -29,7 +34,8 @@ ENDING = 4
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Filters of a list; None matches any order. `part`: an id begins or ends with it, four characters at least.
-    `cursor`: only ids below this one. `since`: placed at this time or later. `unfinished`: only orders that are."""
+    `cursor`: only ids below this one. `since`: placed at this time or later. `unfinished`: only orders that are.
+    `kind`: orders that compact a session are left out unless it is theirs."""
 
     status: OrderStatus | None = None
     session_id: str | None = None
@@ -38,6 +44,7 @@ class Filter:
     cursor: str | None = None
     since: datetime | None = None
     unfinished: bool = False
+    kind: OrderKind | None = None
 
 
 def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
@@ -46,7 +53,7 @@ def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
     The query scans the index of one column in the order of ids, and checks the other filters for each id it meets.
     """
     if wanted.part is None:
-        others = wanted.session_id is not None or wanted.since is not None or wanted.unfinished
+        others = wanted.session_id is not None or wanted.since is not None or wanted.unfinished or wanted.kind
         if wanted.label is not None and wanted.status is not None and not others:
             return _labelled(wanted.label, wanted.status, wanted.cursor, most)
         return _newest(wanted, _scanned(wanted), most)
@@ -69,6 +76,9 @@ def _newest(
     wanted: Filter, scanned: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
 ) -> sa.Select[str]:
     newest = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
+    if scanned.table is not LABELS and wanted.kind is not OrderKind.COMPACT:
+        # By the id alone, as no index is wide enough. Nobody gives orders that compact a label.
+        newest = newest.where(sa.func.substr(scanned.table.c.session_id, *_VERSION) != sa.literal_column("'5'"))
     for column, condition in _conditions(wanted):
         newest = newest.where(condition, *([] if column.table is scanned.table else [column == scanned]))
     if wanted.since is not None:
@@ -117,6 +127,8 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
         yield ORDERS.c.id, ORDERS.c.created_at >= micros(wanted.since)
     if wanted.session_id is not None:
         yield ORDERS.c.id, ORDERS.c.session_id == wanted.session_id
+    if wanted.kind is OrderKind.COMPACT:
+        yield ORDERS.c.id, ORDERS.c.session_id.in_(_COMPACTING)
     if wanted.label is not None:
         yield LABELS.c.order_id, LABELS.c.label == wanted.label
 
@@ -146,14 +158,16 @@ def search(
     """The rows of `ORDER` of the newest matching orders, at most `limit`, and the cursor from which to go on; None: no
     more orders match."""
     matches: list[sa.RowMapping] = []
-    if agent is None and workspace is None:
+    kind = None if wanted.kind is OrderKind.COMPACT else wanted.kind
+    if agent is None and workspace is None and kind is None:
         rows = _rows(connection, wanted, limit + 1)
         return rows[:limit], rows[limit - 1]["id"] if len(rows) > limit else None
     for _ in range(0, SEARCHED, CHUNK):
         rows = _rows(connection, wanted, CHUNK)
         for row in rows:
             spec = parsed(row["spec_json"])
-            if agent in (None, spec.get("agent")) and workspace in (None, spec.get("workspace")):
+            fits = agent in (None, spec.get("agent")) and workspace in (None, spec.get("workspace"))
+            if fits and kind in (None, spec.get("kind", OrderKind.CHAT)):
                 matches.append(row)
             if len(matches) == limit:
                 return matches, row["id"]

@@ -94,7 +94,13 @@ _BASE = (
         BASES.c.through_seq < sa.bindparam("before"),
         BASES.c.voided_at.is_(None),
     )
-    .order_by(BASES.c.through_seq.desc(), BASES.c.digest)
+    # Of two through the same turn the later one counts: an order that compacts the session comes after the turn.
+    .order_by(BASES.c.through_seq.desc(), BASES.c.order_id.desc(), BASES.c.digest)
+    .limit(1)
+)
+_IS_BASE = (
+    sa.select(BASES.c.digest)
+    .where(BASES.c.session_id == sa.bindparam("of"), BASES.c.digest == sa.bindparam("base"))
     .limit(1)
 )
 _LATER = ORDERS.alias("later")
@@ -195,6 +201,19 @@ class TranscriptStore:
         repeats was, and the turns of a fork's session follow those before the fork's source. Reads no journal.
         """
         return self._database.read(lambda connection: _past(connection, order, based))
+
+    def is_base(self, order: WorkOrder, digest: str) -> bool:
+        """Whether this is, or was, a base of the order's session, or of one that it was forked from."""
+
+        def look(connection: Connection) -> bool:
+            place: _Place | None = _Place(order.session_id, order.session_seq, order.origin)
+            while place is not None:
+                if connection.execute(_IS_BASE, {"of": place.session_id, "base": digest}).first() is not None:
+                    return True
+                place = _source(connection, place.session_id)
+            return False
+
+        return self._database.read(look)
 
     def named(self, order_ids: Sequence[str]) -> Sequence[EndedTurn]:
         """The known ones of these turns, in the order of the ids."""

@@ -20,7 +20,7 @@ from mcc.contracts.changes import ChangedFile, Changes
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied
-from mcc.contracts.order import NewOrder
+from mcc.contracts.order import NewOrder, OrderKind
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.store import Store
@@ -151,6 +151,10 @@ def test_a_turn_is_asked_for_steered_answered_and_ends_with_what_it_changed(
         terminal.until("+b")
         terminal.type("/cost")
         terminal.until("1 turn: 6 tokens")
+        terminal.type("/compact")
+        terminal.until("The session is compacted by order ")
+        [order] = store.orders.list(kind=OrderKind.COMPACT).items
+        assert order.compacts == store.orders.get(held.id).session_id
         terminal.type("/quit")
         assert terminal.process.wait(SECONDS) == 0
         assert store.orders.get(held.id).workspace == str(tmp_path / "work")

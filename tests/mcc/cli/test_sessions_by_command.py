@@ -32,6 +32,13 @@ def mcc(store: Store, tmp_path: Path) -> Iterator[Mcc]:
         yield lambda *words: runner.invoke(app, ["sessions", *words], env={"MCC_URL": served.url, "MCC_TOKEN": TOKEN})
 
 
+@pytest.fixture
+def orders(store: Store, tmp_path: Path) -> Iterator[Mcc]:
+    with Served(store, tmp_path) as served:
+        runner = CliRunner()
+        yield lambda *words: runner.invoke(app, ["orders", *words], env={"MCC_URL": served.url, "MCC_TOKEN": TOKEN})
+
+
 def ended_turn(store: Store, session_id: str) -> str:
     order = store.orders.place(NewOrder(prompt="one\x1b[2J", session_id=session_id), principal="p").order
     store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
@@ -105,3 +112,16 @@ def test_words_are_found_with_their_turns_and_what_was_rolled_back_says_so(mcc: 
     assert mcc("search", session_id).exit_code == 2
     fork = mcc("fork", session_id, "--turn", "1").stdout.strip()
     assert "^1/1  " in mcc("search", fork, "pelican").stdout, "a turn of the session that it was forked from"
+
+
+def test_a_session_is_compacted_by_an_order_that_only_its_kind_lists(mcc: Mcc, orders: Mcc, store: Store) -> None:
+    session_id = mcc("new", "Talk").stdout.strip()
+    refused = mcc("compact", session_id)
+    assert refused.exit_code == 1 and "nothing to compact" in refused.stderr
+    ended_turn(store, session_id)
+    order_id = mcc("compact", session_id).stdout.strip()
+    assert json.loads(mcc("compact", session_id, "--json").stdout)["id"] == order_id
+    assert store.orders.get(order_id).compacts == session_id
+    assert order_id not in orders("list").stdout
+    assert order_id in orders("list", "--kind", "compact").stdout
+    assert orders("list", "--kind", "none").exit_code != 0

@@ -1,0 +1,189 @@
+"""The compaction of a session between its turns: an agent whose only work is the summary of what turns were shown."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from drone.agent.beginning import session_key
+from drone.agent.compaction.compaction import Compactor
+from drone.agent.compaction.conversation import Began
+from drone.agent.parts import Setup
+from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
+from drone.agent.ports.model import Ask, AskHint, Model
+from drone.agent.ports.opening import SessionOpening
+from drone.agent.ports.transcript import length
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Share
+from drone.agent.state.record import RecordState
+from drone.agent.turns.turn import Turn
+from mcc.contracts.agents import INHERIT
+from mcc.contracts.compaction import Compaction, CompactionTerms
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import compaction_record_id, root_record_id
+from mcc.contracts.journal import AgentFinished, AgentStarted
+from mcc.contracts.limits import AgentLimits, LimitChoice
+from mcc.contracts.order import ModelSettings, OrderOutcome
+from mcc.contracts.record import ModelChoice, RecordStatus
+from mcc.contracts.status import FailureReason, OrderStatus
+
+TITLE = "Compaction of the session"
+NOT_STORED = (
+    "What the session's last turn told its model is not stored any more; it can be compacted after the next turn."
+)
+NOTHING = "Nothing was put away: the newest turns stay as they are, and there is nothing else."
+NO_SUMMARY = "No attempt brought a summary; the session is shown as before. The record says why."
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSetup:
+    """What a turn told its model before the conversation, and the model: `text` as it is stored."""
+
+    text: str
+    setup: Setup
+    model: ModelChoice
+    settings: ModelSettings
+    compaction: Compaction | None
+    agent: str
+
+    @classmethod
+    def read(cls, text: str) -> "TurnSetup":
+        """Raises ValueError, LookupError, TypeError for a text that is none."""
+        stored = json.loads(text)
+        definition: Mapping[str, object] = stored["definition"]
+        names = ModelSettings.model_fields.keys() & definition.keys()
+        settings = ModelSettings.model_validate(
+            {name: definition[name] for name in names if definition[name] is not None}
+        )
+        own = definition.get("compaction")
+        return cls(
+            text,
+            Setup.read(text, ()),
+            ModelChoice.model_validate(stored["model"]),
+            settings,
+            None if own is None else Compaction.model_validate(own),
+            str(definition["name"]),
+        )
+
+
+class SessionCompaction:
+    """Asks for one summary of what the session's next turn would be shown, as that turn would ask.
+
+    `model_of`: a model by its name, None = the default one. `wanted`: the model settings of the last turn's order.
+    """
+
+    def __init__(
+        self,
+        order_id: str,
+        turn: Turn,
+        opening: SessionOpening,
+        model_of: Callable[[str | None], Model],
+        wanted: ModelSettings,
+        terms: CompactionTerms,
+    ) -> None:
+        self._record_id = root_record_id(order_id)
+        self._turn = turn
+        self._opening = opening
+        self._model_of = model_of
+        self._wanted = wanted
+        self._terms = terms
+
+    async def run(self) -> OrderOutcome:
+        """How it went. Raises `JournalError`, and what `model_of` does."""
+        told = await self._told()
+        if told is None:
+            return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=NOT_STORED)
+        model, requested = self._model_of(None), told.model.requested
+        # A turn whose order named no model says which one the default was.
+        if requested not in (INHERIT, model.name):
+            model = self._model_of(requested)
+        origin = Origin(record_id=self._record_id, parent_id=None, agent=told.agent, depth=0)
+        state = self._turn.tree.record(origin)
+        if state.started is None:
+            await self._begin(origin, told, model)
+        transcript = state.conversation.transcript
+        before = len(told.setup.system) + sum(len(spec.description) for spec in told.setup.specs)
+        transcript.open((one.message for one in self._opening.shown), before)
+        limits = self._turn.budget.limits
+        allowance = Allowance(self._turn.budget, Share.of(limits, AgentLimits(), 0), state)
+        with self._turn.idle.moving(self._record_id):
+            try:
+                async with asyncio.timeout(max(0.0, allowance.seconds_left())):
+                    outcome = await self._compacted(model, state, allowance, told)
+            except TimeoutError:
+                detail = f"The limit wall_seconds ({limits.wall_seconds:.10g}) is reached."
+                await self._turn.journal.close(RecordStatus.FAILED, detail, self._record_id, "wall_seconds")
+                return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=detail)
+        done = outcome.status is OrderStatus.SUCCEEDED
+        ended = AgentFinished(
+            status=RecordStatus.COMPLETED if done else RecordStatus.FAILED,
+            answer=outcome.answer,
+            error=outcome.detail,
+            cause=None if done else "model",
+        )
+        self._turn.journal.defer(origin, ended)
+        return outcome
+
+    async def _told(self) -> TurnSetup | None:
+        """What the last turn told its model; None where that is not known."""
+        begun, before = self._turn.tree.begun(self._record_id), self._opening.before
+        started = None if begun is None else begun.started
+        digest = started.setup_digest if started is not None else "" if before is None else before.setup_digest
+        text = await self._turn.journal.kept(digest) if digest and self._opening.shown else None
+        try:
+            return None if text is None else TurnSetup.read(text)
+        except (ValueError, LookupError, TypeError):
+            return None
+
+    async def _begin(self, origin: Origin, told: TurnSetup, model: Model) -> None:
+        limits = self._turn.budget.limits
+        started = AgentStarted(
+            title=TITLE,
+            prompt="",
+            model=ModelChoice(requested=told.model.requested, effective=model.name),
+            model_settings=self._wanted.over(told.settings),
+            tools=tuple(spec.name for spec in told.setup.specs),
+            limits=LimitChoice(effective=Share.of(limits, AgentLimits(), 0).as_limits()),
+            definition_digest="",
+            setup_digest=await self._turn.journal.keep(told.text),
+            context=self._opening.context({}),
+        )
+        self._turn.budget.spawn_began(self._record_id)
+        await self._turn.journal.write(origin, started, *self._opening.notes)
+
+    async def _compacted(self, model: Model, state: RecordState, allowance: Allowance, told: TurnSetup) -> OrderOutcome:
+        if state.conversation.transcript.summary is None:  # else an earlier drone has got this far
+            compactor = Compactor(model, self._turn, state, allowance)
+            compactor.begin(Began(0, self._opening.shown, 0), self._terms.nearer(told.compaction))
+            last = None if self._opening.before is None else self._opening.before.last
+            known = None if last is None or last.model != model.name else last.window
+            await compactor.between_turns(lambda: self._request(state, allowance, told), known)
+        if state.conversation.transcript.summary is not None:
+            turns = self._opening.count
+            said = f"{turns} turn is" if turns == 1 else f"{turns} turns are"
+            left = sum(map(length, state.conversation.transcript.messages))
+            before, after = (characters // CHARACTERS_PER_TOKEN for characters in (self._opening.characters, left))
+            answer = f"What is shown of {said} shortened, from about {before:,} to {after:,} tokens."
+            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer)
+        if self._turn.tree.begun(compaction_record_id(self._record_id, 0)) is None:
+            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=NOTHING)
+        return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail=NO_SUMMARY)
+
+    def _request(self, state: RecordState, allowance: Allowance, told: TurnSetup) -> Ask:
+        """The request that the session's next turn would make, without its prompt."""
+        settings = state.started.model_settings if state.started is not None else None
+        asked = settings or self._wanted.over(told.settings)
+        return Ask(
+            system=told.setup.system,
+            messages=state.conversation.transcript.messages,
+            tools=told.setup.specs,
+            tool_choice="auto",
+            max_output_tokens=allowance.output_cap(asked.max_output_tokens),
+            temperature=asked.temperature,
+            thinking=asked.thinking,
+            service_tier=asked.service_tier,
+            cache_key=session_key(self._opening.session_id, told.agent),
+            seconds=allowance.seconds_for_call(),
+            call_seconds=allowance.share.model_call_seconds,
+            hint=AskHint(),
+        )
