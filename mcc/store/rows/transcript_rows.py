@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import BASES, ORDERS, TEXT_USES, TRANSCRIPTS, among
+from mcc.store.database.tables import BASES, BLOBS, ORDERS, TEXT_USES, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import keep_blobs
 from mcc.store.rows.stored_turns import NewBase, StoredTurn
 from mcc.store.rows.texts import named_in, text_digest
@@ -60,8 +60,10 @@ _NEWEST = sa.select(sa.func.max(BASES.c.through_seq)).where(
     BASES.c.session_id == sa.bindparam("in"), BASES.c.voided_at.is_(None)
 )
 
-_OF_SAME = (
-    sa.select(BASES.c.digest)
+_BEFORE = (
+    sa.select(BASES.c.digest, (ORDERS.c.session_id != BASES.c.session_id).label("compacted"))
+    .join(BLOBS, BLOBS.c.digest == BASES.c.digest)
+    .join(ORDERS, ORDERS.c.id == BASES.c.order_id)
     .where(
         BASES.c.session_id == sa.bindparam("of"),
         BASES.c.through_seq < sa.bindparam("before"),
@@ -70,6 +72,7 @@ _OF_SAME = (
     .order_by(BASES.c.through_seq.desc(), BASES.c.order_id.desc(), BASES.c.digest)
     .limit(1)
 )
+"""The newest base before a turn, if it can be read, and whether an order that compacts the session made it."""
 _SAME_AGAIN = frozenset({"rollup", "clip"})
 """Reasons of bases that show nearly what was shown before, and must not hide a shorter one that was made meanwhile."""
 
@@ -89,8 +92,8 @@ def keep_base(connection: Connection, base: NewBase, order_id: str, session_id: 
     if any(connection.execute(_LEFT_OUT, turns).scalars().all()):
         return
     if base.reason in _SAME_AGAIN:
-        newest = connection.scalar(_OF_SAME, {"of": session_id, "before": seq})
-        if newest not in (None, base.over):
+        newest = connection.execute(_BEFORE, {"of": session_id, "before": seq}).first()
+        if newest is not None and newest.compacted and newest.digest != base.over:
             return
     digest = text_digest(base.text)
     keep_blobs(connection, {digest: base.text}, at, [(digest, session_id)])

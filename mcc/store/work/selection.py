@@ -24,7 +24,7 @@ CHUNK = 200
 """Orders that are looked through, and read at a time, for those of an agent or a workspace, which no index knows."""
 
 _COMPACTING = sa.select(SESSIONS.c.id).where(SESSIONS.c.compacts.is_not(None))
-_VERSION = sa.literal_column("15"), sa.literal_column("1")
+_VERSION: tuple[sa.ColumnElement[int], ...] = (sa.literal_column("15"), sa.literal_column("1"))
 """Where an id says its version. Sessions whose orders compact others have ids of version 5, all others of version 7."""
 
 ENDING = 4
