@@ -55,13 +55,13 @@ class TurnSetup:
         settings = ModelSettings.model_validate(
             {name: definition[name] for name in names if definition[name] is not None}
         )
-        own = definition.get("compaction")
+        compaction = definition.get("compaction")
         return cls(
             text,
             Setup.read(text, ()),
             ModelChoice.model_validate(stored["model"]),
             settings,
-            None if own is None else Compaction.model_validate(own),
+            None if compaction is None else Compaction.model_validate(compaction),
             str(definition["name"]),
         )
 
