@@ -159,11 +159,11 @@ class SessionCompaction:
             known = None if last is None or last.model != model.name else last.window
             await compactor.between_turns(lambda: self._request(state, allowance, told), known)
         if state.conversation.transcript.summary is not None:
-            turns = self._opening.count
-            said = f"{turns} turn is" if turns == 1 else f"{turns} turns are"
+            count = self._opening.count
+            turns = "one turn" if count == 1 else f"{count} turns"
             left = sum(map(length, state.conversation.transcript.messages))
             before, after = (characters // CHARACTERS_PER_TOKEN for characters in (self._opening.characters, left))
-            answer = f"What is shown of {said} shortened, from about {before:,} to {after:,} tokens."
+            answer = f"What is shown of {turns} was shortened, from about {before:,} to {after:,} tokens."
             return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer)
         if self._turn.tree.begun(compaction_record_id(self._record_id, 0)) is None:
             return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=NOTHING)
