@@ -15,8 +15,8 @@ from mcc.contracts.usage import Usage
 from mcc.store.database.errors import CannotRepeat, ControlNotTaken, NothingToCompact, UnknownOrder, UnknownSession
 from mcc.store.database.tables import BASES, SESSIONS
 from mcc.store.rows.stored_turns import NewBase, StoredTurn
-from mcc.store.rows.values import Ending
-from tests.conformance.store.scene import Held, Scene, replied, started
+from mcc.store.rows.values import Ending, Placed
+from tests.conformance.store.scene import Held, Scene, at_once, replied, started
 
 
 def turn(scene: Scene, prompt: str, session_id: str | None = None, base: NewBase | None = None) -> WorkOrder:
@@ -72,6 +72,14 @@ def test_one_at_a_time_and_only_when_a_turn_has_ended_since(scene: Scene) -> Non
         ask(scene, session_id)
     turn(scene, "two", session_id)
     assert (second := ask(scene, session_id)).id != order.id and second.session_seq == 2
+
+
+def test_of_many_that_ask_at_once_one_makes_the_order(scene: Scene) -> None:
+    session_id = turn(scene, "one").session_id
+    asked = at_once(*[lambda: scene.store.compactions.ask(session_id)] * 6)
+    placed = [one for one in asked if isinstance(one, Placed)]
+    assert len(placed) == 6, asked
+    assert len({one.order.id for one in placed}) == 1 and [one.created for one in placed].count(True) == 1
 
 
 def test_one_that_freed_nothing_can_be_asked_for_again(scene: Scene) -> None:

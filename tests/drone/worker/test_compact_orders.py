@@ -159,6 +159,17 @@ async def test_another_drone_goes_on_with_the_same_context(tmp_path: Path) -> No
         assert [base.through_seq for base in talk.bases()] == [4]
 
 
+async def test_a_window_that_only_the_last_reply_told_counts(tmp_path: Path) -> None:
+    async with AskedTalk(tmp_path, window=None) as talk:
+        talk.model.told_tokens = 60_000
+        session_id = await talk.told()
+        order = await talk.compact(session_id)
+        assert order.status is OrderStatus.SUCCEEDED
+        # A tenth of it for the summary, and room for a reply.
+        assert talk.requests[0].max_output_tokens == 6_000 + 4_096
+        assert order.limits is not None and order.limits.output_tokens == 3 * 6_000
+
+
 async def test_a_short_session_is_left_as_it_is(tmp_path: Path) -> None:
     async with AskedTalk(tmp_path) as talk:
         session_id = (await talk.say("hello")).session_id

@@ -5,6 +5,7 @@ import asyncio
 import random
 import zlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
-from drone.agent.ports.model import Ask
+from drone.agent.ports.model import Ask, Listener, Reply
 from drone.agent.ports.opening import HEADING, PUT_AWAY
 from drone.agent.ports.shown import canonical
 from drone.agent.ports.transcript import request_in
@@ -38,6 +39,11 @@ from tests.parity.world import OneModel
 class Windowed(ScriptedModel):
     context_tokens: int | None = None
     """How many tokens it takes in."""
+    told_tokens: int | None = None
+    """How many its replies say it takes in."""
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        return replace(await super().ask(ask, listener), context_tokens=self.told_tokens)
 
 
 class Talk(Bench):
