@@ -304,10 +304,10 @@ async def test_those_who_watch_see_who_works_in_the_background_and_when_a_report
     tree.hold("north")
     tree.begin()
     await tree.until(lambda: sum(entry.kind == "model.replied" for entry in tree.journal.entries) == 2)
-    assert "in the background" in _drawn(tree)
+    assert "  in the background" in _drawn(tree)
     tree.release("north")
     await text_of(tree)
-    assert "in the background" not in _drawn(tree)
+    assert "  in the background" not in _drawn(tree)
     lines = Lines()
     said = "\n".join(line for entry in tree.journal.entries if (line := lines.line_of(entry)))
     assert "master: subagent leaves a subagent running in the background" in said
