@@ -182,3 +182,30 @@ def test_of_pruned_turns_the_newest_two_bases_stay_and_what_later_turns_may_read
     uses = sa.select(TEXT_USES.c.owner, TEXT_USES.c.digest).where(TEXT_USES.c.owner.in_(owners))
     kept = [*scene.store.database.read(lambda one: one.execute(uses).all())]
     assert sorted(owner == turns[-1].id for owner, _ in kept) == [False, False, True]
+
+
+def test_a_base_that_sums_up_a_turn_is_passed_over_once_a_later_turn_repeats_that_one(scene: Scene) -> None:
+    turns: list[WorkOrder] = []
+    for number, reason in enumerate(("rollup", "summary", "rollup"), start=1):
+        order = scene.place(str(number), session_id=turns[0].session_id if turns else None)
+        ending = with_base(scene, scene.hold(order.id, token=str(number)), order.session_id, *turns)
+        assert ending.base is not None
+        scene.store.claims.finish(replace(ending, base=replace(ending.base, reason=reason)))
+        turns.append(order)
+    session_id = turns[0].session_id
+    rows = scene.store.database.read(lambda one: one.execute(sa.select(BASES).order_by(BASES.c.through_seq)).all())
+    digests = [row.digest for row in rows]
+
+    def base_of_next() -> tuple[str | None, list[str]]:
+        past = scene.store.transcripts.past(scene.place("next", session_id=session_id))
+        return past.base, [turn.order_id for turn in past.turns]
+
+    third = scene.store.orders.retry(turns[2].id, principal="p").order
+    scene.hold(third.id, token="third").finish()
+    assert base_of_next() == (digests[2], [third.id]), "the turn itself stands in that base, and is left out of it"
+    for order in scene.store.orders.list(session_id=session_id, status=OrderStatus.QUEUED).items:
+        scene.hold(order.id, token=order.id).finish()
+    second = scene.store.orders.retry(turns[1].id, principal="p").order
+    scene.hold(second.id, token="second").finish()
+    base, shown_turns = base_of_next()
+    assert base == digests[0] and turns[1].id not in shown_turns and second.id in shown_turns
