@@ -146,7 +146,7 @@ async def test_a_session_is_searched_by_words(api: httpx.AsyncClient, store: Sto
         (3, 1, "prompt", False),
     ]
     assert set(body["items"][0]) == {
-        *("turn", "order_id", "seq", "record_id", "agent", "kind", "at", "excerpt", "left_out"),
+        *("turn", "order_id", "seq", "record_id", "agent", "kind", "at", "excerpt", "left_out", "back"),
     }
     assert (body["not_searched"], body["pruned"]) == ([], [])
     only = (await api.get(path, params={"q": "pelican", "turn": 3, "limit": 1})).json()
