@@ -56,13 +56,17 @@ def _lines(turn: int, ended: WorkOrder | PrunedTurn) -> Iterator[str]:
         when = f"{ended.pruned_at:%Y-%m-%d}"
         yield f"Order {ended.order_id}. Its journal was pruned on {when}: prompt and answer are left.\n"
     else:
-        used = f"{ended.usage.model_calls} model calls, {ended.usage.tool_calls} tool calls"
+        used = f"{_counted(ended.usage.model_calls, 'model call')}, {_counted(ended.usage.tool_calls, 'tool call')}"
         rolled_back = ", rolled back" if ended.left_out else ""
         yield f"Order {ended.id}, {ended.created_at:%Y-%m-%d %H:%M} UTC, {ended.status}{rolled_back}; {used}.\n"
     yield "**Prompt**\n"
     yield _quoted(ended.prompt)
     yield "\n**Answer**\n"
     yield _quoted(ended.answer) if ended.answer else "None."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _quoted(text: str) -> str:

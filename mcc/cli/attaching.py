@@ -40,5 +40,15 @@ class RequestWithFiles(OrderRequest):
 
     def submit(self, client: "MCC", order: Mapping[str, Any]) -> "WorkOrder":
         """Raises `ClientError`."""
-        attachments = [client.artifacts.upload(path).id for path in self.files]
+        attachments = [_uploaded(client, path) for path in self.files]
         return OrderRequest.submit(self, client, {**order, "attachments": attachments} if attachments else order)
+
+
+def _uploaded(client: "MCC", path: Path) -> str:
+    """The id of a file. Exits where it is refused, saying which one that is; raises other `ClientError`s."""
+    from mcc.client import Invalid
+
+    try:
+        return client.artifacts.upload(path).id
+    except Invalid as refusal:
+        fail(f"{path}: {refusal}", USAGE)

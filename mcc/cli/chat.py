@@ -132,7 +132,7 @@ class TerminalChat:
                     line = "/cancel"
                 if line == "/quit":
                     return
-                if line:
+                if line or self._line.asked:  # Nothing typed is the default of a question.
                     self._guarded(self._take, line)
 
     def leave(self, *, here_only: bool) -> int:

@@ -215,6 +215,7 @@ def test_the_next_turn_is_given_the_files_that_were_attached(served: Served, sto
         terminal.type("/attach program")
         terminal.until("The next turn is given program.")
         terminal.type("Look at it")
+        terminal.until("program: This file is neither PNG")
         terminal.until("No file waits for the next turn any more")
         terminal.type("/attach 'server log.txt'")
         terminal.until("The next turn is given server log.txt.")
@@ -230,6 +231,24 @@ def test_the_next_turn_is_given_the_files_that_were_attached(served: Served, sto
         terminal.until("steer>")
         [order] = store.orders.list(status=OrderStatus.QUEUED).items
         assert order.attachments == (), "a file is given to one turn"
+
+
+def test_nothing_typed_is_the_default_of_a_question(served: Served, store: Store, tmp_path: Path) -> None:
+    drone = HandDrone(store, workspace_roots=(str(tmp_path),))
+    with chat(served, tmp_path / "work") as terminal:
+        terminal.until("you>")
+        terminal.type("Ask me")
+        terminal.until("steer>")
+        held = begun(store, drone)
+        held.write(
+            ToolStarted(call_id="q", round=1, index=0, name="ask_user", arguments={}, idempotent=True),
+            QuestionAsked(question_id="q1", call_id="q", question="Which port?", default="5432"),
+        )
+        terminal.until("Answer (5432):")
+        terminal.type("")
+        until(lambda: store.approvals.list("answered").items, "the answer")
+        [item] = store.approvals.list("answered").items
+        assert item.kind == "question" and item.answer == "5432"
 
 
 def test_without_a_terminal_it_is_said_what_to_do_instead() -> None:
