@@ -82,18 +82,18 @@ class Compactor:
         if self._is_full(window):
             await self._make_room(window, "full", request)
         elif self._beside is None and self._is_due(window) and not await self._put_away(window, "background", request):
-            cut = self._cut(window)
-            if cut is not None and self._state.asking.meagre < MOST_MEAGRE:
+            cut = await self._cut(window) if self._state.asking.meagre < MOST_MEAGRE else None
+            if cut is not None:
                 self._beside = (cut, asyncio.create_task(self._summary_of(cut, request())))
 
-    def _cut(self, window: ContextWindow) -> PlannedCut | None:
+    async def _cut(self, window: ContextWindow) -> PlannedCut | None:
         """What a summary takes the place of: where an earlier drone has asked for one, what that was asked of, as the
         messages since then may be unknown to it."""
         begun = self._turn.tree.begun(next_record(self._turn, self._state))
         asked_of = None if begun is None or begun.started is None else begun.started.context
         if isinstance(asked_of, CompactedRecord):
-            return self._conversation.gathered(asked_of.messages, window)
-        return self._conversation.cut(window, self._terms.keep_turns)
+            return await self._conversation.gathered(asked_of.messages, window)
+        return await self._conversation.cut(window, self._terms.keep_turns)
 
     def _is_full(self, window: ContextWindow) -> bool:
         return window.is_full(self._state.tokens_of_question())
@@ -144,7 +144,7 @@ class Compactor:
         """Let a summary take the place of the older messages; False where there is none."""
         if window.is_small or self._state.asking.meagre >= MOST_MEAGRE:
             return False
-        cut = self._cut(window)
+        cut = await self._cut(window)
         return cut is not None and await self._summarised(cut, await self._summary_of(cut, request()), reason)
 
     async def between_turns(self, request: Callable[[], Ask], known: int | None) -> None:
@@ -281,7 +281,7 @@ class Compactor:
         transcript = self._state.conversation.transcript
         if at is None or (at == 1 and transcript.summary is not None):
             return False
-        cut = self._conversation.gathered(at, window)
+        cut = await self._conversation.gathered(at, window)
         summed_up = in_fence(transcript.summary or "")
         before = sections_in(summed_up) or ""
         start = 1 if transcript.summary is not None else 0

@@ -11,6 +11,7 @@ from drone.agent.ports.messages import Message
 from drone.agent.ports.shown import ShownMessage
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
+from drone.threads import in_thread
 from mcc.contracts.compaction import KeptFrom
 
 
@@ -60,7 +61,7 @@ class ShownConversation:
         began = [place if isinstance(place, tuple) else (0, 0) for place in places]
         return transcript.messages, (*began, *[(0, 0)] * len(transcript.said))
 
-    def cut(self, window: ContextWindow, keep_turns: int) -> PlannedCut | None:
+    async def cut(self, window: ContextWindow, keep_turns: int) -> PlannedCut | None:
         """What a summary takes the place of: all but the newest turns, the running one among them, as far as these take
         a quarter of the window; the last round stays whatever its length. None: nothing would go."""
         messages, places = self.with_places()
@@ -76,10 +77,11 @@ class ShownConversation:
         at = kept_from(messages, first, most)
         if at is None or (at == 1 and not self._began.more and is_summary(messages[0])):
             return None
-        return self.gathered(at, window)
+        return await self.gathered(at, window)
 
-    def gathered(self, at: int, window: ContextWindow) -> PlannedCut:
-        """A cut before message `at`, with all that is gathered from those before it."""
+    async def gathered(self, at: int, window: ContextWindow) -> PlannedCut:
+        """A cut before message `at`, with all that is gathered from those before it; in a thread, as it takes seconds
+        for a large window, and other orders run on this loop."""
         messages, places = self.with_places()
         state, transcript = self._state, self._state.conversation.transcript
         part = Part(messages[:at], places[:at])
@@ -91,7 +93,8 @@ class ShownConversation:
         if at < len(places) and places[at][0]:
             shown = next(message for message in self._began.shown if (message.turn, message.form["seq"]) == places[at])
             kept = KeptFrom(order_id=shown.order_id, seq=places[at][1])
-        return PlannedCut(at, Gathered.of(part, self._agents(), state.asking.carried, window), environment, kept)
+        gathered = await in_thread(Gathered.of, part, self._agents(), state.asking.carried, window)
+        return PlannedCut(at, gathered, environment, kept)
 
     def _agents(self) -> list[str]:
         """A line for each agent that it has hired; those whose reports it does not have yet come last."""
