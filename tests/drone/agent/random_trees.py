@@ -70,6 +70,19 @@ class FollowedJournal(MemoryJournal):
         return drafts
 
 
+class Stepping(FollowedJournal):
+    """Records after which entries a drone may be lost: each write is one commit."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        super().__init__(ORDER, entries)
+        self.commits: list[int] = []
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        number = await super().write(origin, *facts)
+        self.commits.append(number)
+        return number
+
+
 class LateJournal(MemoryJournal):
     """A journal that commits writes in order, but some event-loop steps later, like one in a database."""
 

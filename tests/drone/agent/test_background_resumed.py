@@ -17,13 +17,12 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.delivery import AgentDelivered
-from mcc.contracts.entry import Entry, Origin
-from mcc.contracts.fact import Fact
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ControlApplied, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
-from tests.drone.agent.random_trees import FollowedJournal, moments
+from tests.drone.agent.random_trees import Stepping, moments
 
 ORDER = "order"
 ROOT = root_record_id(ORDER)
@@ -31,19 +30,6 @@ LIMITS = Limits(concurrency=2, total_tokens=100_000_000, output_tokens=100_000_0
 EAST = child_record_id(call_id(ROOT, 1, 0), 0)
 LONE = child_record_id(call_id(ROOT, 1, 1))
 IDLER = child_record_id(call_id(ROOT, 2, 0))
-
-
-class Stepping(FollowedJournal):
-    """Records after which entries a drone may be lost: each write is one commit."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        super().__init__(ORDER, entries)
-        self.commits: list[int] = []
-
-    async def write(self, origin: Origin, *facts: Fact) -> int:
-        number = await super().write(origin, *facts)
-        self.commits.append(number)
-        return number
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """A turn resumed by another drone continues where it was, and sends the requests it would have sent anyway."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -19,33 +19,19 @@ from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.entry import Entry, Origin
-from mcc.contracts.fact import Fact
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
-from tests.drone.agent.random_trees import FollowedJournal
+from tests.drone.agent.random_trees import Stepping
 
 ORDER = "order"
 NORTH = child_record_id(call_id(root_record_id(ORDER), 1, 0))
 HOUR = timedelta(hours=1)
 LIMITS = Limits(concurrency=3, total_tokens=100_000_000, output_tokens=100_000_000)
-
-
-class Stepping(FollowedJournal):
-    """Records after which entries a drone may be lost: each write is one commit."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        super().__init__(ORDER, entries)
-        self.commits: list[int] = []
-
-    async def write(self, origin: Origin, *facts: Fact) -> int:
-        number = await super().write(origin, *facts)
-        self.commits.append(number)
-        return number
 
 
 @dataclass
