@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from benchmarks.workload import table
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.state.tree import Tree
 from drone.generation.library import GenerationReport, generate
@@ -26,6 +25,7 @@ from mcc.documents.judging import judge
 from mcc.documents.staleness import assessed
 from mcc.documents.state import DocumentState
 from mcc.resources import tune_collector
+from mcc.transcript.messages import UserMessage
 
 MODEL_SECONDS = 0.2
 CONCURRENCY = 50

@@ -21,6 +21,7 @@ from benchmarks.workload import table
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.journal import Writer
 from mcc.contracts.blocks import blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
@@ -106,7 +107,7 @@ def new_claims(store: Store) -> list[Claim]:
     store.leases.register(drone, lease_seconds=3_600)
     claims = []
     for _ in range(ORDERS):
-        order = store.orders.place(NewOrder(prompt="bench"), principal="bench").order
+        order = store.orders.place(NewOrder(prompt="bench"), by=Actor("bench")).order
         claim = store.claims.claim(order.id, incarnation=incarnation, claim_token=order.id, drone="bench")
         assert claim is not None
         claims.append(claim)

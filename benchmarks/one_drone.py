@@ -30,6 +30,7 @@ from benchmarks.workload import fake_provider, table
 from drone.crew import Crew
 from drone.settings import load
 from drone.worker.drone import DroneProcess
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.resources import tune_collector
@@ -92,7 +93,7 @@ def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Seq
     lines: list[list[str]] = [[] for _ in directories]
     for number in range(orders):
         line = number % len(directories)
-        lines[line].append(store.orders.place(new_orders[line], principal="bench").order.id)
+        lines[line].append(store.orders.place(new_orders[line], by=Actor("bench")).order.id)
     return lines
 
 

@@ -22,6 +22,7 @@ from benchmarks.orders import FILES, IN_A_WORKSPACE, LINES
 from benchmarks.summary import Promise
 from benchmarks.workload import table
 from drone.worker.drone import DroneProcess
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.store import Store
@@ -63,7 +64,7 @@ def with_writers(
     new = NewOrder(prompt=IN_A_WORKSPACE, workspace=str(directory), model="fake", queue=QUEUE, write=True)
     for number in range(writers):
         line = mixed[number % len(mixed)]
-        line.insert(number // len(mixed) * 2, store.orders.place(new, principal="bench").order.id)
+        line.insert(number // len(mixed) * 2, store.orders.place(new, by=Actor("bench")).order.id)
     return mixed
 
 

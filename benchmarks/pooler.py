@@ -10,6 +10,7 @@ import psycopg
 from benchmarks.journal import postgres_url
 from benchmarks.summary import Promise
 from benchmarks.workload import table
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
@@ -26,13 +27,13 @@ Work = Callable[[], object]
 
 def operations(store: Store) -> Mapping[str, Work]:
     drone = HandDrone(store)
-    known = store.orders.place(NewOrder(prompt="x"), principal="bench").order.id
+    known = store.orders.place(NewOrder(prompt="x"), by=Actor("bench")).order.id
 
     def renew() -> None:
         store.leases.renew(drone.incarnation, lease_seconds=3_600.0, active=0)
 
     def order() -> None:
-        held = drone.claim(store.orders.place(NewOrder(prompt="x"), principal="bench").order.id)
+        held = drone.claim(store.orders.place(NewOrder(prompt="x"), by=Actor("bench")).order.id)
         held.start()
         for _ in range(ENTRIES):
             held.steps(1)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask, Model, WantedCall
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -19,6 +18,7 @@ from drone.models.scripted import Line, ScriptedModel
 from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.redaction import Redactor
+from mcc.transcript.messages import ToolResults
 
 RESULT_CHARACTERS = 190_000
 PIECE_CHARACTERS = 5

@@ -14,6 +14,7 @@ from drone.worker.ending import Finisher
 from drone.worker.executions import Executions, Refusals
 from drone.worker.journal import Writer
 from drone.worker.loop import AsyncStore
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
@@ -67,7 +68,7 @@ async def stored_turns(
 
     async def turn() -> None:
         placed = await calls.once(
-            lambda store: store.orders.place(NewOrder(prompt=prompt_of_a_turn(), limits=LIMITS), principal="bench")
+            lambda store: store.orders.place(NewOrder(prompt=prompt_of_a_turn(), limits=LIMITS), by=Actor("bench"))
         )
         execution = executions.enter(placed.order.id)
         claim = await calls.once(

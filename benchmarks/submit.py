@@ -23,6 +23,7 @@ from benchmarks.plain_celery import PREFIX
 from benchmarks.service import Installation, installed
 from benchmarks.summary import Promise
 from benchmarks.workload import table
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
@@ -136,7 +137,7 @@ def queued_orders(url: str, orders: int) -> Iterator[tuple[Store, str, Sequence[
             incarnation=incarnation, name="bench", pid=1, host="here", version="0", queues=("default",), slots=orders
         )
         store.leases.register(drone, lease_seconds=600.0)
-        placed = store.orders.place_all([BatchOrder(NewOrder(prompt="bench"))] * orders, principal="bench")
+        placed = store.orders.place_all([BatchOrder(NewOrder(prompt="bench"))] * orders, by=Actor("bench"))
         yield store, incarnation, [one.order.id for one in placed]
     finally:
         store.close()

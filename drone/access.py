@@ -71,6 +71,11 @@ def addresses_of_servers(settings: Settings) -> AddressRule:
     return addresses_of(settings, allowed)
 
 
+def addresses_of_forges(settings: Settings) -> AddressRule:
+    """The rule for forges: also allows the private addresses of the hosts that their tables name."""
+    return addresses_of(settings, [str(endpoint) for forge in settings.forges.values() for endpoint in forge.endpoints])
+
+
 def roots_of(settings: Settings) -> Roots:
     """The directories in which this drone's orders may work."""
     added = AddedRoots(settings.data_dir)

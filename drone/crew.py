@@ -6,23 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
+from drone.access import CHECKOUTS, WORKTREES, addresses_of_forges, addresses_of_servers, roots_of, toolbox_of
 from drone.agent.agent import AgentRuntime
 from drone.agent.compaction.of_session import SessionCompaction
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.parts import AgentParts
-from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.journal import Journal, RedactedJournal
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import outcome_of
 from drone.agent.ports.write_access import KnownFiles
 from drone.agent.subagents.children import CannotHire
-from drone.agent.subagents.offers import offers
+from drone.agent.subagents.offers import of_background, offers
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
+from drone.checkouts.sessions import Checkouts
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.others import changed_by_others
 from drone.definitions import Definitions
+from drone.delivery.deliveries import Deliveries
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
 from drone.generation.node_agents import NodeAgentRequest
@@ -33,7 +34,7 @@ from drone.mcp_servers.connection import Open
 from drone.mcp_servers.server_state import MemoryTokens, OAuthTokenStore, Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports
-from drone.models.guards import RedactedModels
+from drone.models.guards import ModelSource, RedactedModels, UnknownModel
 from drone.models.registry import Models
 from drone.order_context import OrderContext, OrderTools, Seen
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -73,6 +74,7 @@ from mcc.contracts.turn_context import ContextMode
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
+from mcc.transcript.previews import READ_ARTIFACT
 
 if TYPE_CHECKING:
     from drone.models.checks import Tell
@@ -144,7 +146,7 @@ class Crew:
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, context.documents))
                 master = await self._master(order, context, hiring, tools)
-            except (CannotHire, DocumentLost) as error:
+            except (CannotHire, DocumentLost, UnknownModel) as error:
                 failed = OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
                 return redactor.model(failed)
             prompt = redactor.text(with_words(order.words, order.prompt))
@@ -217,8 +219,10 @@ class Crew:
         """Shorten what a session is shown. Raises `CannotHire`, `JournalError`."""
         session = replace(context.session.without(turn.redactor), session_id=order.compacts or "")
         hiring = Hiring(self._definitions, RedactedModels(self._models, turn.redactor), turn)
-        wanted, terms = ModelSettings.of(order), self._settings.compaction
-        return await SessionCompaction(order.id, turn, session, hiring.model, wanted, terms).run()
+        terms, deferred = self._settings.compaction, of_background()
+        if self.servers and session.before is not None and session.before.found:
+            deferred = (*deferred, *Redacted(await self.servers.tools(), turn.redactor).specs())
+        return await SessionCompaction(order, turn, session, hiring.model, terms, deferred).run()
 
     async def with_changes(
         self,
@@ -278,6 +282,10 @@ class Crew:
         return self._settings.sessions.context
 
     @property
+    def model_source(self) -> ModelSource:
+        return self._models
+
+    @property
     def accepts(self) -> Accepts:
         """Which memories count without a person."""
         return self._settings.memory.accepts
@@ -307,6 +315,11 @@ class Crew:
     def custody(self) -> Custody | None:
         """The custody of the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
+
+    def deliveries(self, checkouts: Checkouts) -> Deliveries:
+        """How orders deliver what they did in these checkouts."""
+        rule = addresses_of_forges(self._settings)
+        return Deliveries(self._settings, checkouts, self._toolbox.git, self.checkpoints, rule)
 
     @property
     def egress(self) -> Egress | None:

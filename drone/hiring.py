@@ -9,11 +9,7 @@ from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired, NoTools
-from drone.agent.ports.artifacts import READ_ARTIFACT
-from drone.agent.ports.environment import NO_ENVIRONMENT, Environment
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
-from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.permits import Permits
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.children import CannotHire, Wanted
@@ -35,6 +31,10 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
 from mcc.rules.errors import ExpressionError, SchemaError
+from mcc.transcript.environment import NO_ENVIRONMENT, Environment
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.opening import NO_OPENING, SessionOpening
+from mcc.transcript.previews import READ_ARTIFACT
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
 
@@ -303,6 +303,7 @@ class Hiring:
                 isolation=isolated,
                 egress=egress,
                 compaction=self.compaction,
+                model_of=self.models.get,
             ),
         )
 
@@ -332,9 +333,7 @@ class Hiring:
 
     def _verifier(self, verified: AgentDefinition, parent: Parent, depth: int) -> Verifier | None:
         """The verifier that judges this agent's results: an agent whose tools are those of the hirer that only read.
-
-        Raises `CannotHire`.
-        """
+        Raises `CannotHire`."""
         terms = (self.terms.verify if depth == 0 else None) or verified.verify
         if terms is None:
             return None

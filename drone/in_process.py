@@ -10,7 +10,6 @@ from drone.agent import agent
 from drone.agent.gates.result_class import typed
 from drone.agent.gates.verifier import VERIFY
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.ports.model import Model
 from drone.agent.ports.report import Report, describe_or_raise
 from drone.agent.spending.budget import Budget
@@ -42,6 +41,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.tool_groups import TOOL_GROUPS, group_of
 from mcc.definitions.scopes import UsableAgents, place_of
+from mcc.transcript.messages import WRITING_GROUPS, ToolSpec
 
 AT_ONCE = 4
 """Forks of one `run_parallel` that run concurrently by default."""
@@ -196,6 +196,8 @@ class InProcessRunner:
                 f" {str(problem).rstrip('.')}." for problem in known.known.refused if problem.source == path
             )
             raise CannotHire(f"{error.args[0]}{'.' * bool(refused)}{refused}") from error
+        if fork.system_prompt is None and not definition.prompt.strip():
+            raise CannotHire(f"{fork.agent_name} has no prompt: write what the agent is to do.")
         changes = {"prompt": fork.system_prompt, "guidelines": ()}
         return definition if fork.system_prompt is None else definition.model_copy(update=changes)
 

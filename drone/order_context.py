@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple
 
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.inbox import People
-from drone.agent.ports.environment import Environment
 from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.journal import Journal, RedactedJournal
-from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.write_access import SharedWriting, WriteAccess
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
+from drone.agent.turns.earlier import EarlierJournals, EarlierTurns
 from drone.agent.turns.toolset import ToolSet
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
@@ -36,6 +35,8 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.similar import hints_keywords
 from mcc.redaction import Redactor
+from mcc.transcript.environment import Environment
+from mcc.transcript.opening import NO_OPENING, SessionOpening
 
 
 class Seen(NamedTuple):
@@ -75,11 +76,21 @@ class OrderContext:
     """The history of the order's session."""
     attachments: AttachmentPort | None = None
     """The files that the order was given."""
+    earlier: EarlierJournals | None = None
+    """The journals of the turns that it is shown."""
     reached: Collection[str] = ()
     """For a revert: ids of the reverted order's calls whose changes stay."""
 
+    made: list[Turn] = field(default_factory=list)
+    """The turn of the order, once there is one: what follows its agents' work goes on in it."""
+
     def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
-        """The turn of the order, new or resumed, with secrets redacted in everything that it writes."""
+        """The turn of the order, new or resumed, with secrets redacted in everything that it writes. There is one."""
+        if not self.made:
+            self.made.append(self._turn(order, threads, redactor))
+        return self.made[0]
+
+    def _turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
         journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
         writing = None if self.access is None else SharedWriting(self.access)
         turn = Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people, writing)
@@ -88,6 +99,8 @@ class OrderContext:
                 turn.artifacts.register(digest)
             turn.artifacts.register_pictures(*shown.pictures)
         turn.artifacts.history = self.history
+        if self.earlier is not None and self.session.shown:
+            return replace(turn, before=EarlierTurns(self.session.shown, self.earlier))
         return turn
 
 

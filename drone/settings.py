@@ -130,6 +130,7 @@ class ModelConfig(Closed):
     extra_body: Annotated[Mapping[str, JsonValue], WithJsonSchema({"type": "object"})] = {}
     extra_headers: Mapping[HeaderName, HeaderText] = Field(default={}, repr=False)
     cache_ttl: Literal["5m", "1h"] = "5m"
+    cache_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
     cache_replies: bool = False
     send_key_to_other_host: bool = False
     allow_http: bool = False
@@ -331,6 +332,7 @@ class Settings(SharedSettings):
         yield from (model.api_key_env or "" for model in self.models.values())
         yield from (secret.env for secret in self.sandbox.secrets.values())
         yield from (remote.token_env or "" for remote in self.workspaces.git)
+        yield from (forge.token_env for forge in self.forges.values())
         yield self.web.search.key_env or "" if self.web.search else ""
         yield from (name for server in self.mcp.values() for name in server.variables)
 

@@ -7,18 +7,52 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from mcc.addresses import is_loopback, without_password
+from mcc.configuration.budgets import BudgetSettings
+from mcc.configuration.login_tokens import CredentialsProblem as CredentialsProblem
+from mcc.configuration.login_tokens import LoginToken as LoginToken
+from mcc.configuration.login_tokens import LoginTokens
+from mcc.configuration.network import WebhookSettings
+from mcc.configuration.oidc import OidcSettings
 from mcc.configuration.places import config_home, make_private_directory
+from mcc.configuration.settings import (
+    SHARED_TABLES,
+    DocumentFunctions,
+    Names,
+    SharedSettings,
+    absolute,
+    own_database,
+)
 from mcc.configuration.settings import BadSettings as BadSettings
-from mcc.configuration.settings import DocumentFunctions, Names, SharedSettings, absolute, own_database
+from mcc.configuration.triggers import SHORTEST_SECRET, TriggerTable, TriggerTables, different_paths
 from mcc.configuration.trust import TrustStore
 from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
 
 SHORTEST_TOKEN = 32
+
+OWN_TABLES = SHARED_TABLES | {"people", "oidc", "budgets", "webhooks", "triggers", "doors"}
+"""Tables of mcc.toml with settings of the service."""
+
+
+class PeopleSettings(BaseModel):
+    """The table [people]. `session_hours`: how long a browser stays signed in after a link."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    session_hours: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 720.0
+
+
+class DoorSettings(BaseModel):
+    """The table [doors]. `off`: ways by which orders come by themselves that this service does not have. What they have
+    stored stays; nothing of it is answered or acted on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    off: tuple[Literal["schedules", "triggers"], ...] = ()
 
 
 class ServiceSettings(SharedSettings):
@@ -28,7 +62,11 @@ class ServiceSettings(SharedSettings):
     `workspace_roots` are directories under which orders may name a workspace, besides those that drones offer.
     `flower_port` is the port on which `mcc up` starts Flower; if it is taken, the next free one.
     The journal of an order is deleted `retention_days` after the order ended, 0 = never.
+    `triggers` are what from outside becomes an order, `doors` says which doors are shut.
     """
+
+    without_variable: ClassVar[frozenset[str]] = OWN_TABLES
+    own_tables: ClassVar[frozenset[str]] = OWN_TABLES
 
     other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url", "proxy")
     """`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name configuration files, `MCC_URL` the service that clients call, and
@@ -46,6 +84,12 @@ class ServiceSettings(SharedSettings):
     """The file that holds it where `metrics_token` does not."""
 
     retention_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
+    people: PeopleSettings = PeopleSettings()
+    oidc: OidcSettings | None = None
+    budgets: BudgetSettings = BudgetSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    triggers: TriggerTables = Field(default_factory=dict)
+    doors: DoorSettings = DoorSettings()
 
     @field_validator("database_url")
     @classmethod
@@ -53,6 +97,11 @@ class ServiceSettings(SharedSettings):
         if url in ("sqlite://", "sqlite:///") or (url.startswith("sqlite") and ":memory:" in url):
             raise ValueError("an SQLite database in memory is seen by one process alone; name a file: sqlite:///PATH")
         return url
+
+    @field_validator("triggers")
+    @classmethod
+    def _different_paths(cls, tables: Mapping[str, TriggerTable]) -> Mapping[str, TriggerTable]:
+        return different_paths(tables)
 
     @field_validator("metrics_token_file")
     @classmethod
@@ -65,6 +114,11 @@ class ServiceSettings(SharedSettings):
         if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
             raise ValueError(f"a token has at least {SHORTEST_TOKEN} characters")
         return token
+
+    @property
+    def by_https(self) -> bool:
+        """Whether browsers reach the service encrypted, through the proxy before it."""
+        return (self.public_url or "").startswith("https:")
 
     @property
     def has_own_database(self) -> bool:
@@ -84,7 +138,9 @@ class ServiceSettings(SharedSettings):
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
     ) -> frozenset[str]:
         own = self.metrics_token.get_secret_value() if self.metrics_token else None
-        return super().secrets_here(environ, (*keys, own), addresses)
+        client = environ.get(self.oidc.client_secret_env) if self.oidc and self.oidc.client_secret_env else None
+        of_triggers = (environ.get(name) for table in self.triggers.values() for name in table.secret_env)
+        return super().secrets_here(environ, (*keys, own, client, *of_triggers), addresses)
 
     def shown(self) -> dict[str, str]:
         """Every setting as text for display, with passwords and the token masked."""
@@ -129,6 +185,25 @@ def redactor_of(settings: ServiceSettings, environ: Mapping[str, str] | None = N
     return watched_secrets(settings, environ)()
 
 
+def trigger_secrets(
+    settings: ServiceSettings, environ: Mapping[str, str] | None = None
+) -> Mapping[str, tuple[str, ...]]:
+    """The secrets of each trigger; none at all where that door is shut. Raises `BadSettings` for a missing or short
+    one."""
+    known = os.environ if environ is None else environ
+    secrets_of: dict[str, tuple[str, ...]] = {}
+    for name, table in settings.triggers.items() if "triggers" not in settings.doors.off else ():
+        for variable in table.secret_env:
+            if len(known.get(variable, "")) < SHORTEST_SECRET:
+                place = settings.configuration.place_of("triggers", name, "secret_env")
+                raise BadSettings(
+                    f"{place}: triggers.{name}.secret_env: the variable {variable} of the service holds no secret "
+                    f"of at least {SHORTEST_SECRET} characters; set it, to what the sender signs with."
+                )
+        secrets_of[name] = tuple(known[variable] for variable in table.secret_env)
+    return secrets_of
+
+
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:
     """The address of the service that clients call (`MCC_URL`), None when the variable is unset or empty."""
     return (os.environ if environ is None else environ).get("MCC_URL") or None
@@ -150,6 +225,11 @@ def ambient(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
 def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
     """The record of which files written by others this user has trusted."""
     return TrustStore.within(config_home(os.environ if environ is None else environ))
+
+
+def login_tokens(environ: Mapping[str, str] | None = None) -> LoginTokens:
+    """The tokens that `mcc login` was given."""
+    return LoginTokens.within(config_home(os.environ if environ is None else environ))
 
 
 def _masked(value: object) -> str:
@@ -188,6 +268,18 @@ def metrics_token(settings: ServiceSettings) -> str | None:
     if settings.metrics_token_file is None:
         return None
     return _token_in(settings.metrics_token_file, "MCC_METRICS_TOKEN_FILE")
+
+
+def client_secret(settings: ServiceSettings, environ: Mapping[str, str] | None = None) -> str | None:
+    """The secret by which this service proves itself to the provider of identities; None: it has none, or there is no
+    provider. Raises `BadSettings` where the variable that [oidc] names is not set."""
+    name = settings.oidc.client_secret_env if settings.oidc else None
+    if name is None:
+        return None
+    if secret := (os.environ if environ is None else environ).get(name):
+        return secret
+    place = settings.configuration.place_of("oidc", "client_secret_env")
+    raise BadSettings(f"{place}: [oidc] names {name}, which is not set: set it to the client's secret.")
 
 
 def _token_in(file: Path, named_by: str) -> str:

@@ -11,7 +11,14 @@ FILES = {
     CLIENT / "async_connection.py": CLIENT / "sync_connection.py",
     CLIENT / "async_documents.py": CLIENT / "sync_documents.py",
     CLIENT / "async_artifacts.py": CLIENT / "sync_artifacts.py",
+    CLIENT / "async_inbox.py": CLIENT / "sync_inbox.py",
+    CLIENT / "async_fleet.py": CLIENT / "sync_fleet.py",
+    CLIENT / "async_reading.py": CLIENT / "sync_reading.py",
     CLIENT / "async_sessions.py": CLIENT / "sync_sessions.py",
+    CLIENT / "async_signins.py": CLIENT / "sync_signins.py",
+    CLIENT / "async_people.py": CLIENT / "sync_people.py",
+    CLIENT / "async_schedules.py": CLIENT / "sync_schedules.py",
+    CLIENT / "async_webhooks.py": CLIENT / "sync_webhooks.py",
 }
 """From the awaited one to the blocking one."""
 
@@ -21,7 +28,10 @@ SUBSTITUTIONS = (
         r" for an event loop: every call is awaited\.",
         " for ordinary code: every call blocks. Written by `python -m scripts.sync_client`.",
     ),
-    (r"\basync_(connection|documents|artifacts|sessions)\b", r"sync_\1"),
+    (
+        r"\basync_(connection|documents|artifacts|reading|sessions|inbox|fleet|signins|people|schedules|webhooks)\b",
+        r"sync_\1",
+    ),
     (r"\bimport asyncio\n", "import time\n"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basync (def|with|for)\b", r"\1"),

@@ -7,13 +7,14 @@ from datetime import timedelta
 from itertools import islice
 from statistics import median
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.examination import judge
-from mcc.doctor.snapshot import Thresholds, take_snapshot
 from mcc.feed.statuses import StatusStream
+from mcc.findings.snapshot import Thresholds, take_snapshot
 from mcc.store.store import Offload, Store
 from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Cleared, Retention
@@ -73,7 +74,7 @@ class Backlog:
 
     def _submit(self, key: str | None = None) -> str:
         new = NewOrder(prompt="Do it.", labels=("nightly",))
-        return self.store.orders.place(new, principal="operator", idempotency_key=key).order.id
+        return self.store.orders.place(new, by=Actor("operator"), idempotency_key=key).order.id
 
     def _claiming(self) -> Iterator[Operation]:
         claimable = [one.order_id for one in self.store.claims.claimable(["default"], CASES * 3)]
@@ -107,10 +108,10 @@ class Backlog:
             "search: end of an id", [lambda one=one: orders.list(part=one.id[-8:], limit=6) for one in some]
         )
         yield Operation("sessions", [lambda: self.store.sessions.list(limit=PAGE)] * CASES)
-        yield Operation("inbox: pending", [lambda: self.store.approvals.list("pending", limit=PAGE)] * CASES)
-        cursor = self.store.approvals.list(limit=10).next_cursor
-        yield Operation("inbox: next page", [lambda: self.store.approvals.list(cursor=cursor, limit=PAGE)] * CASES)
-        kinds = [lambda: self.store.approvals.list(kinds=("question",), limit=PAGE)] * CASES
+        yield Operation("inbox: pending", [lambda: self.store.inbox.list("pending", limit=PAGE)] * CASES)
+        cursor = self.store.inbox.list(limit=10).next_cursor
+        yield Operation("inbox: next page", [lambda: self.store.inbox.list(cursor=cursor, limit=PAGE)] * CASES)
+        kinds = [lambda: self.store.inbox.list(kinds=("question",), limit=PAGE)] * CASES
         yield Operation("inbox: questions", kinds)
 
     def _middle(self, status: OrderStatus) -> str | None:

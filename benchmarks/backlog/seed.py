@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.blocks import blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.fact import Fact
@@ -65,7 +66,7 @@ class Originals:
             held.finish("The answer is in the second line.")
         self._fail(self._claimed(drone, "failed"))
         cancelled = self._placed("cancelled", "nightly")
-        self.store.controls.request(cancelled, ControlKind.CANCEL, NewControl(), principal="operator")
+        self.store.controls.request(cancelled, ControlKind.CANCEL, NewControl(), by=Actor("operator"))
         asking = self._claimed(drone, "approval")
         asking.write(*_round(asking, 1), _approval_request())
         self._park(asking)
@@ -76,7 +77,7 @@ class Originals:
 
     def _placed(self, name: str, *labels: str, **more: object) -> str:
         new = NewOrder.model_validate({"prompt": f"Do what has to be done: {name}.", "labels": labels, **more})
-        self.ids[name] = self.store.orders.place(new, principal="operator").order.id
+        self.ids[name] = self.store.orders.place(new, by=Actor("operator")).order.id
         return self.ids[name]
 
     def _claimed(self, drone: HandDrone, name: str) -> HeldOrder:
@@ -280,6 +281,10 @@ class Copies:
             "INSERT INTO order_labels (label, order_id)"
             " SELECT 'rare', s.id FROM seeded s WHERE s.n % 97 = 5 AND s.n < 9000"
         )
+        self._run(
+            "INSERT INTO order_words (number, order_id, words)"
+            " SELECT s.n, s.id, ' wdo wwhat whas wto wbe wdone w' || s.n || ' ' FROM seeded s ORDER BY s.n"
+        )
         self._copy_rows("text_uses", "owner")
         self._copy_rows("controls", "order_id", id="'c' || s.id")
         self._copy_rows(
@@ -294,7 +299,7 @@ class Copies:
         )
         self._run(
             "INSERT INTO audit (id, at, principal, kind, order_id, detail_json)"
-            " SELECT 'n' || s.id, s.at, 'operator', 'approval decided', s.id, '{}' FROM seeded s WHERE s.n % 10 = 1"
+            " SELECT 'n' || s.id, s.at, 'operator', 'decision', s.id, '{}' FROM seeded s WHERE s.n % 10 = 1"
         )
         self._run(
             "INSERT INTO idempotency_keys (principal, key_digest, body_digest, order_id, created_at)"

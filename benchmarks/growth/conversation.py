@@ -15,6 +15,7 @@ from drone.agent.ports.model import Ask, Listener, Model, Reply
 from drone.tools.frame.tool import FunctionTools
 from drone.worker.drone import DroneProcess
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.callers import Actor
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import NewOrder
 from mcc.store.store import Store
@@ -107,7 +108,7 @@ def _by_order() -> dict[int, float]:
 def _orders_of(drone: DroneProcess, store: Store, work: Path, rounds: int, orders: int) -> float:
     prompt = f"Read. [[sub r={rounds} tool=read_file]]"
     new_order = NewOrder(prompt=prompt, model="fake", workspace=str(work), limits=LIMITS)
-    placed = [store.orders.place(new_order, principal="bench").order.id for _ in range(orders)]
+    placed = [store.orders.place(new_order, by=Actor("bench")).order.id for _ in range(orders)]
     begun = time.process_time()
     run(drone, store, [placed])
     return 1000 * (time.process_time() - begun) / (orders * (rounds + 1))

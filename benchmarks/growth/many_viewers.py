@@ -7,20 +7,13 @@ from dataclasses import dataclass
 
 from benchmarks.orders import Cpu
 from benchmarks.service import Installation, installed
-from benchmarks.stored import Trusted
 from benchmarks.summary import Promise
 from benchmarks.workload import table
-from drone.worker.broadcaster import Broadcaster
-from drone.worker.journal import OrderJournal, Writer
+from benchmarks.writing import written_order
+from drone.worker.journal import OrderJournal
 from mcc.contracts.entry import Origin
-from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStep
-from mcc.contracts.order import NewOrder
-from mcc.dispatch.broker import RedisAt
-from mcc.dispatch.publisher import AsyncPublisher
-from mcc.store.store import open_store
-from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 VIEWERS = (1, 10, 100, 500)
 ENTRIES = 200
@@ -47,9 +40,10 @@ class Took:
         return 1000 * self.service / ENTRIES
 
 
-def by_viewers() -> Sequence[Promise]:
+def by_viewers(*, together: bool = False) -> Sequence[Promise]:
+    """`together`: each viewer is a page, which gets all that it shows in one stream."""
     with installed(0) as here:
-        found = [asyncio.run(_watched(here, viewers)) for viewers in VIEWERS]
+        found = [asyncio.run(_watched(here, viewers, together)) for viewers in VIEWERS]
     single = found[0].entry
     rows = [
         (
@@ -73,13 +67,13 @@ def by_viewers() -> Sequence[Promise]:
 
 
 class Watchers:
-    """Connections to the events of one order."""
+    """Connections to the events of one order; `together`: to the stream of a page that shows it."""
 
-    def __init__(self, here: Installation, order_id: str) -> None:
+    def __init__(self, here: Installation, order_id: str, *, together: bool = False) -> None:
         url = here.client.base_url
         self._host, self._port = url.host, url.port or 80
         token = here.client.headers["Authorization"]
-        path = f"{url.path}orders/{order_id}/events"
+        path = f"{url.path}stream?orders={order_id}:0" if together else f"{url.path}orders/{order_id}/events"
         self._request = (
             f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nAuthorization: {token}\r\n\r\n".encode()
         )
@@ -112,16 +106,9 @@ class Watchers:
         await asyncio.wait(self._tasks)
 
 
-async def _watched(here: Installation, viewers: int) -> Took:
-    store = open_store(here.settings.database_url)
-    publisher = AsyncPublisher(RedisAt(f"unix://{here.settings.data_dir / 'run' / 'redis.sock'}"))
-    broadcaster = Broadcaster(publisher)
-    writer = Writer(store, Trusted(), broadcaster)
-    tasks = [asyncio.create_task(writer.run()), asyncio.create_task(broadcaster.run())]
-    placed = store.orders.place(NewOrder(prompt="bench", model="offline"), principal="bench").order
-    journal = _journal(writer, HandDrone(store).claim(placed.id))
-    watchers = Watchers(here, placed.id)
-    try:
+async def _watched(here: Installation, viewers: int, together: bool) -> Took:
+    async with written_order(here) as journal:
+        watchers = Watchers(here, journal.order_id, together=together)
         await journal.write(_master(journal), AgentStep(name="note", message="the first"))
         before = Cpu.of([here.service])
         await watchers.connect(viewers)
@@ -133,20 +120,8 @@ async def _watched(here: Installation, viewers: int) -> Took:
             await watchers.all_read_one()
             delay.append(time.perf_counter() - began)
         used = Cpu.of([here.service]).since(before).own
-        return Took(viewers, used, joining, sorted(delay)[len(delay) // 2])
-    finally:
         await watchers.disconnect()
-        for task in tasks:
-            task.cancel()
-        await publisher.close()
-        writer.close()
-        store.close()
-
-
-def _journal(writer: Writer, held: HeldOrder) -> OrderJournal:
-    held.start()
-    fold = Fold.of(held.id, held.store.journal.read(held.id))
-    return writer.open(held.id, held.claim.epoch, fold)
+    return Took(viewers, used, joining, sorted(delay)[len(delay) // 2])
 
 
 def _master(journal: OrderJournal) -> Origin:

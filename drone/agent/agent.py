@@ -11,14 +11,11 @@ from drone.agent.compaction.conversation import Began
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
-from drone.agent.parts import AgentParts, Setup, StoredSetup, ToldAtStart
+from drone.agent.parts import AgentParts, StoredSetup, ToldAtStart
 from drone.agent.ports.journal import Journal, MemoryJournal
-from drone.agent.ports.messages import Message
 from drone.agent.ports.model import ModelError, context_tokens
-from drone.agent.ports.opening import fitted
 from drone.agent.ports.prefix import PrefixWatch
 from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
-from drone.agent.ports.transcript import messages_of, notes_on, opening_message
 from drone.agent.spending.budget import Budget
 from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.tree import Tree
@@ -28,6 +25,10 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentReused
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import unchecked
+from mcc.transcript.messages import Message
+from mcc.transcript.opening import fitted, notes_on
+from mcc.transcript.setup import Setup
+from mcc.transcript.transcript import messages_of, opening_message
 
 log = logging.getLogger("drone.agent")
 
@@ -81,7 +82,15 @@ class Run:
             loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, beginning)
             before = len(beginning.setup.session) * 2 if beginning.setup is not None else 0
             environment = self._agent.hired.environment.text
-            began = Began(before, self._opening.shown, len(self._task.earlier) + 1, environment)
+            began = Began(
+                before,
+                self._opening.shown,
+                len(self._task.earlier) + 1,
+                environment,
+                earlier=self._agent.earlier_model,
+                last_at=self._opening.last_at,
+                rolled_back=self._opening.is_rolled_back,
+            )
             loop.compaction.begin(began, self._agent.compaction)
             try:
                 async with ended_with(self._turn, self._origin):
@@ -115,13 +124,22 @@ class Run:
             continued = run.started.continues if run.started is not None else None
         before = next((run.asking.prefix for run in runs if run.asking.prefix is not None), None)
         prefix = session.prefix(state) if before is None else PrefixOfRun(state, PrefixWatch(before))
-        return RunBeginning(setup, prefix, session.cache_key(runs[-1].origin.record_id or ""))
+        oldest = runs[-1]
+        begun_before = (
+            oldest.started.continues if oldest.started is not None and oldest.started.continues_order else None
+        )
+        return RunBeginning(setup, prefix, session.cache_key(begun_before or oldest.origin.record_id or ""))
 
     async def _begin(self) -> RunBeginning:
         agent, task = self._agent, self._task
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         besides = len(agent.system) + sum(len(spec.description) for spec in agent.specs) + len(task.prompt)
-        self._opening = await fitted(agent.hired.session, context_tokens(agent.model), besides, self._journal.keep)
+        self._opening = agent.hired.session
+        # After a rollback compaction may do better than lines, and so may a model whose context is larger.
+        if not self._opening.is_rolled_back:
+            sizes = (context_tokens(model) for model in (agent.model, agent.earlier_model) if model is not None)
+            window = max((tokens for tokens in sizes if tokens), default=None)
+            self._opening = await fitted(self._opening, window, besides, self._journal.keep)
         if self._opening.put_away:
             self._turn.artifacts.put_away()
         beginning = self._session_beginning()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from drone.agent.control.agent_control import AgentControl, Mail
 from drone.agent.model_call import room_for_results
 from drone.agent.parts import AgentParts
-from drone.agent.ports.artifacts import READ_ARTIFACT
 from drone.agent.ports.conversations import as_content
 from drone.agent.ports.journal import JournalError
 from drone.agent.ports.receipts import CallReceipt
@@ -22,6 +21,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced
 from mcc.contracts.git_facts import WorktreeMade
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.previews import READ_ARTIFACT
 
 SUBAGENT_STEER = "subagent_steer"
 

@@ -1,27 +1,17 @@
 """What a turn begins with: the set-up of the turn before where nothing has changed, and why it sends something else."""
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
-from drone.agent.parts import AgentParts, Setup
-from drone.agent.ports.model import cache_seconds
-from drone.agent.ports.opening import SessionOpening
+from drone.agent.parts import AgentParts
+from drone.agent.ports.model import is_forgotten
 from drone.agent.ports.prefix import PrefixWatch, Why
 from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.record import RecordState
-from mcc.contracts.shape import now
 from mcc.contracts.turn_context import LastRequest, TurnBefore
-
-KEY_CHARACTERS = 64
-"""Longest key that providers take."""
-
-
-def session_key(session_id: str, agent: str) -> str:
-    """The cache key of all requests of a session's agent."""
-    key = f"{session_id}:{agent}"
-    return key if len(key) <= KEY_CHARACTERS else hashlib.sha256(key.encode()).hexdigest()
+from mcc.transcript.asked import session_key
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.setup import Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +61,7 @@ class SessionBeginning:
 
     @property
     def _is_cold(self) -> bool:
-        last = None if self._before is None else self._before.last
-        seconds = cache_seconds(self._agent.model)
-        return last is not None and seconds is not None and now() - last.at > timedelta(seconds=seconds)
+        return is_forgotten(self._agent.model, self._opening.last_at)
 
     def cache_key(self, first_record: str) -> str:
         """The same in all requests of a session's agent; in those of any other conversation, its first record."""
@@ -89,7 +77,8 @@ class SessionBeginning:
     def prefix(self, state: RecordState) -> PrefixOfRun:
         """Compares the run's requests, the first one with the last one of the turn before."""
         before = self._before
-        if before is None or before.last is None or self._is_short or self._opening.mode == "answers":
+        told = before is not None and before.clipped  # by the entry that put it away
+        if before is None or before.last is None or told or self._is_short or self._opening.mode == "answers":
             return PrefixOfRun(state, PrefixWatch())
         why, always = self._why(before, before.last)
         return PrefixOfRun(state, PrefixWatch(before.last.prefix), why, always)
@@ -102,6 +91,9 @@ class SessionBeginning:
             return "rollback", True
         if before.repeated:
             return "retry", False
+        shown = self._opening.shown
+        if sum(message.order_id != shown[-1].order_id for message in shown) < (last.opening_messages or 0):
+            return "rollback", False  # of a turn before the last one
         if last.agent != self._name:
             return "agent", False
         if last.model != self._agent.model.name:

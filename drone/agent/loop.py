@@ -11,18 +11,18 @@ from drone.agent.gates.gate import GateVerdict, RunGate
 from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
-from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError, PictureRefused
-from drone.agent.ports.report import Cause, LimitReached, Report
-from drone.agent.ports.transcript import ANNOUNCED
+from drone.agent.ports.model import Ask, AskHint, AskLater, ContextOverflow, ModelError, PictureRefused, UnknownPrice
+from drone.agent.ports.report import Cause, LimitReached, PriceUnknown, Report
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
 from drone.agent.state.record import RecordState
 from drone.agent.tool_calls import ToolCalls
-from drone.agent.turns.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
+from drone.agent.turns.turn import ProviderWait, Task, Turn, until_ready, wait_while_paused
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import AgentStep, BudgetWarned, GateChecked
 from mcc.contracts.record import AgentEnd, RecordStatus
+from mcc.transcript.transcript import ANNOUNCED
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
 """The status of a run by the status in its accepted result."""
@@ -60,7 +60,8 @@ class Loop:
         self._verifying = Verifying(verifier, turn, self.allowance, finish) if verifier else None
         self._prefix = beginning.prefix
         self._cache_key = beginning.cache_key
-        self.compaction = Compactor(agent.model, turn, state, self.allowance)
+        self._provider = ProviderWait(turn, agent_control, task.waits)
+        self.compaction = Compactor(agent.model, self._provider, state, self.allowance, agent.summary_model)
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
         self._background = BackgroundWork(agent, turn, state, self.allowance, agent_control)
@@ -211,7 +212,7 @@ class Loop:
         await self.compaction.fit(self._request)
         reserved = await self._ready_to_ask()
         state, model = self._state, self._agent.model
-        call = ModelCall(self._turn.journal, state, model.name, reserved, self._prefix)
+        call = ModelCall(self._turn.journal, state, model.name, reserved, self._prefix, self._turn.router.asked)
         try:
             self._add_notices()
             reply = await ask(model, self._request, call)
@@ -221,6 +222,8 @@ class Loop:
             return
         except ModelError as error:
             self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
+            if isinstance(error, UnknownPrice):
+                raise PriceUnknown(str(error).removesuffix("."), self._turn.budget.limits.cost_usd or 0) from error
             if not isinstance(error, AskLater | ContextOverflow | PictureRefused) and not self.allowance.must_land:
                 # The one reply that was left has failed: what ends the run is its limit.
                 if (landing := state.spending.landing) is not None:
@@ -240,7 +243,7 @@ class Loop:
         elif isinstance(refusal, ContextOverflow):
             await self.compaction.shorten(refusal, self._request)
         elif isinstance(refusal, PictureRefused):
-            await self.compaction.drop_picture(refusal)
+            await self.compaction.pictures.drop(refusal)
         elif isinstance(refusal, AskLater):
             await self._wait_for_provider(refusal, call)
 
@@ -252,13 +255,10 @@ class Loop:
 
     async def _wait_for_provider(self, refusal: AskLater, call: ModelCall) -> None:
         """Wait until the provider can be asked again. Raises `ModelError` where the order may not wait that long."""
-        idle, seconds = self._turn.idle, refusal.seconds
-        if not self._task.waits:
-            raise refusal.as_final("")
-        if not idle.may_wait(seconds):
-            raise refusal.as_final("longer than its order may wait" if idle.parks else "")
-        await self._write(call.retry_entry(str(refusal), seconds))
-        await wait_for_provider(self._turn, self._agent_control, refusal)
+        if (final := self._provider.final(refusal)) is not None:
+            raise final
+        await self._write(call.retry_entry(str(refusal), refusal.seconds))
+        await self._provider.until_over(refusal)
 
     async def _ready_to_ask(self) -> Reservation:
         """Wait out pauses, reserve, read mail; repeat until no pause came in between, and no mail that there is room
@@ -316,6 +316,8 @@ class Loop:
             seconds=self.allowance.seconds_for_call(),
             call_seconds=self.allowance.share.model_call_seconds,
             waited_seconds=state.asking.waited_seconds,
+            priced_only=self._turn.budget.priced_only,
+            free_only=self._turn.budget.free_only,
             hint=AskHint(state.conversation.task, state.spending.landing is not None, self._agent.hired.form),
         )
 

@@ -19,19 +19,20 @@ from drone.agent.ports.model import (
     context_tokens,
     picture_limits,
 )
-from drone.agent.ports.pictures import with_picture_bytes
 from drone.agent.ports.report import describe_or_raise
-from drone.agent.ports.transcript import NOT_SENT
 from drone.agent.spending.budget import Reservation
 from drone.agent.state.prefix_of_run import PrefixOfRun
 from drone.agent.state.record import MODEL_FAILED, RecordState
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
+from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.shape import lean_copy, unchecked
 from mcc.contracts.usage import Usage
+from mcc.transcript.pictures import with_picture_bytes
+from mcc.transcript.transcript import NOT_SENT
 
 FEWEST_CHARACTERS = 3
 """Assumed characters per token when computing how many characters of tool results fit; deliberately low."""
@@ -58,10 +59,17 @@ class ModelCall:
     """The `Listener` of a run's next model call: journals retries and fallbacks, and adds up the cost."""
 
     def __init__(
-        self, journal: Journal, state: RecordState, model: str, reserved: Reservation, prefix: PrefixOfRun
+        self,
+        journal: Journal,
+        state: RecordState,
+        model: str,
+        reserved: Reservation,
+        prefix: PrefixOfRun,
+        begun: Callable[[Origin, int], None] = lambda origin, seq: None,
     ) -> None:
+        """`begun`: told the agent and the number of the entry with which each attempt begins."""
         self._journal = journal
-        self._transcript = state.conversation.transcript
+        self._begun = begun
         self._origin = state.origin
         self._round = state.rounds + 1
         self.model = model
@@ -120,7 +128,7 @@ class ModelCall:
             reserved_output_tokens=self._reserved.output_tokens,
             reserved_usd=self._reserved.usd,
         )
-        await self._journal.write(self._origin, *before, started)
+        self._begun(self._origin, await self._journal.write(self._origin, *before, started))
 
     async def _again(self, why: Fact) -> None:
         self.attempt += 1
@@ -129,15 +137,8 @@ class ModelCall:
         await self.begin(why)
 
     async def with_pictures(self, asked: Ask, model: Model) -> Ask:
-        """The request with the bytes of those of its pictures that `model` is shown. Raises `JournalError`."""
-        refused, limits = self._transcript.refused_pictures, picture_limits(model)
-        messages = await with_picture_bytes(
-            asked.messages,
-            self._journal.kept,
-            refused=refused,
-            limits=limits,
-            readable=self._transcript.readable,
-        )
+        """The request with the bytes of its pictures, if `model` is shown any. Raises `JournalError`."""
+        messages = await with_picture_bytes(asked.messages, self._journal.kept if picture_limits(model).most else None)
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def compare(self, asked: Ask) -> None:

@@ -2,10 +2,11 @@
 
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import RunGate
-from drone.agent.parts import AgentParts, Setup
-from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.transcript import VALIDATE
+from drone.agent.parts import AgentParts
 from drone.agent.state.record import RecordState
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.setup import Setup
+from mcc.transcript.transcript import VALIDATE
 
 
 class OfferedTools:

@@ -1,35 +1,34 @@
 """The parts of an agent (definition, model, tools, gate), and its setup, stored so that a run can resume with it."""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.verifier import Verifier
-from drone.agent.ports.environment import NO_ENVIRONMENT, Environment
 from drone.agent.ports.identity_cache import IdentityCache
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Model, NodeForm
-from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Share
 from drone.agent.turns.toolset import Output, StartedCall, ToolSet
 from drone.agent.turns.turn import Task, Turn, title_of
-from mcc.contracts.agents import AgentDefinition, DefinitionOrigin, definition_digest
-from mcc.contracts.compaction import DEFAULT_TERMS, CompactionTerms
+from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin, definition_digest
+from mcc.contracts.compaction import DEFAULT_TERMS, OWN_MODEL, CompactionTerms
 from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import JOURNAL_VERSION, AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
-from mcc.contracts.order import EarlierTurn, ModelSettings
+from mcc.contracts.order import ModelSettings
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import JsonAny, to_json
 from mcc.contracts.turn_context import TurnContext
 from mcc.permission.layers import Layer
+from mcc.transcript.environment import NO_ENVIRONMENT, Environment
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.opening import NO_OPENING, SessionOpening
 
 
 def system_prompt(
@@ -121,61 +120,6 @@ _definition_as_json = IdentityCache(_encode_definition, most=64)
 _digest_of = IdentityCache[[AgentDefinition], str](definition_digest, most=64)
 
 
-@dataclass(slots=True)
-class Setup:
-    """The setup a run started with: system prompt, tools, spellings of its workspace's path. `session`: earlier turns
-    that it was shown, in set-ups of versions that kept them there.
-
-    `withheld`: tools that the drone has now and the run did not start with; they are not offered.
-    """
-
-    system: str
-    specs: tuple[ToolSpec, ...]
-    session: tuple[EarlierTurn, ...] = ()
-    withheld: frozenset[str] = field(default=frozenset())
-    roots: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, text: str, there: Sequence[ToolSpec]) -> "Setup":
-        """Parse the result of `encoded_setup` on a drone that now has the tools `there`. Raises ValueError.
-
-        A tool that no longer exists is still described to the model; calling it returns an error.
-        """
-        kept = json.loads(text)
-        if not isinstance(kept, Mapping):
-            raise ValueError("the set-up is no JSON object")
-        live = {spec.name: spec for spec in there}
-        offered = {spec.name for spec in there if not spec.deferred}
-        try:
-            specs = tuple(_merged(tool, live.get(tool["name"])) for tool in kept["tools"])
-            system = str(kept["system"])
-            session = tuple(EarlierTurn.model_validate(turn) for turn in kept.get("session", ()))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the set-up lacks {error}") from error
-        gate = kept.get("gate")
-        roots = tuple(map(str, gate.get("roots", ()))) if isinstance(gate, Mapping) else ()
-        return cls(system, specs, session, frozenset(offered) - {spec.name for spec in specs}, roots)
-
-    def current_specs(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """The tools of the next round: the original ones, and those the tool set has added during the run."""
-        known = {spec.name for spec in self.specs} | self.withheld
-        return (*self.specs, *(spec for spec in there if spec.name not in known))
-
-
-def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
-    """The spec the model was shown, combined with what the runtime knows about the tool now."""
-    parameters = kept["parameters"]
-    if not isinstance(parameters, Mapping):
-        raise ValueError("a tool's parameters are no JSON object")
-    name, description = str(kept["name"]), str(kept["description"])
-    if live is None:
-        return ToolSpec(name, description, parameters, group=str(kept.get("group", "")))
-    if (live.description, to_json(live.parameters)) == (description, to_json(parameters)):
-        return replace(live, deferred=False) if live.deferred else live
-    # Without the cached bytes, which are those of today's description.
-    return replace(live, description=description, parameters=parameters, deferred=False, encoded={})
-
-
 _FROM_LIBRARY = DefinitionOrigin(scope="library")
 
 
@@ -211,7 +155,8 @@ class Hired:
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
     parent's. `egress`: as in `StartedCall`. `shows_fences`: whether its model may be shown untrusted text even without
     a tool that brings such, since its task may hold another agent's report. `form`: its task as data, for `AskHint`.
-    `compaction`: when its conversation is compacted, where its definition does not say.
+    `compaction`: when its conversation is compacted, where its definition does not say. `model_of`: another model by
+    its name, raises LookupError; None: there are no others.
     """
 
     requested_model: str | None = None
@@ -231,6 +176,7 @@ class Hired:
     shows_fences: bool = True
     form: NodeForm | None = None
     compaction: CompactionTerms = DEFAULT_TERMS
+    model_of: Callable[[str], Model] | None = None
 
 
 _UNHIRED = Hired(shows_fences=False)
@@ -256,7 +202,7 @@ class AgentParts:
     """A definition with its model and tools (None = no tools); `drone.agent.agent.AgentRuntime` runs it.
 
     `gate` None = a reply without tool calls is the result. Raises ValueError for two tools of the same name, the gate's
-    included.
+    included, and LookupError for a model of its summaries that is not known.
     """
 
     def __init__(
@@ -280,8 +226,24 @@ class AgentParts:
         _refuse_duplicates([spec.name for spec in specs])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.compaction = hired.compaction.nearer(definition.compaction)
+        named = self.compaction.model
+        self.summary_model = hired.model_of(named) if hired.model_of is not None and named != OWN_MODEL else None
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
+
+    @cached_property
+    def earlier_model(self) -> Model | None:
+        """That of the turn before, where it is another one that is still there."""
+        before = self.hired.session.before
+        last = None if before is None else before.last
+        if last is None or self.hired.model_of is None or last.model == self.model.name:
+            return None
+        try:
+            # By the name of an alias first, as servers share names of models.
+            model = self.hired.model_of(last.model if last.requested in (None, INHERIT) else last.requested)
+        except LookupError:
+            return None
+        return model if model.name == last.model else None
 
     @cached_property
     def system(self) -> str:
@@ -329,6 +291,7 @@ class AgentParts:
             node=task.node,
             call_id=task.call_id,
             continues=task.continues,
+            continues_order=task.continues_order,
             prompt=task.prompt,
             environment=told.environment,
             attachments=task.attachments,

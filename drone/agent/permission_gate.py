@@ -8,13 +8,11 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from drone.agent.control.idle_watch import Block
-from drone.agent.parts import AgentParts
 from drone.agent.ports.inbox_item import InboxItem, in_full, invisible_in, shown_arguments
-from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
-from drone.agent.ports.permits import effects_of, is_background_safe
+from drone.agent.ports.permits import Permits, effects_of, is_background_safe
 from drone.agent.state.record import RecordState
 from drone.agent.turns.call_ends import refusal
-from drone.agent.turns.toolset import Output, Preview, StartedCall, preview_of
+from drone.agent.turns.toolset import Output, Preview, Previews, StartedCall, ToolSet, preview_of
 from drone.agent.turns.turn import Turn
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, ShownPreview
@@ -24,6 +22,7 @@ from mcc.contracts.permission import SavedRule, Why, Word
 from mcc.contracts.shape import digest, now
 from mcc.contracts.status import WaitingReason
 from mcc.permission.judging import Ruling
+from mcc.transcript.messages import WRITING_GROUPS, ToolSpec
 
 MAX_REQUESTS = 10
 """Most approvals requested for one call whose effect keeps changing between approval and run."""
@@ -65,10 +64,17 @@ class _Request:
 class PermissionGate:
     """Decides on the tool calls of one agent's run. `egress`: the lists of hosts that its calls have."""
 
-    def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
-        self._permits = turn.permitted(state.origin, agent.permits)
-        self._tools = agent.tools
-        self.egress = turn.reachable(state.origin, agent.hired.egress)
+    def __init__(
+        self,
+        permits: Permits,
+        tools: ToolSet | Previews,
+        egress: Sequence[Sequence[str]],
+        turn: Turn,
+        state: RecordState,
+    ) -> None:
+        self._permits = turn.permitted(state.origin, permits)
+        self._tools = tools
+        self.egress = turn.reachable(state.origin, egress)
         self._turn = turn
         self._state = state
 
@@ -92,12 +98,12 @@ class PermissionGate:
             # Grants are read from the database, so only for a call that would have to wait for a person.
             ruling = self._ruled(spec, call.arguments, await people.grants())
         if ruling.word == "deny":
-            return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ADVICE}")
+            return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {ADVICE}")
         if ruling.word == "allow" and not before:
             return None
         if self._permits.on_ask == "deny" or not people.reaches:
             why = f"a person has to approve it{_because(ruling.why)}, and in this order nobody is asked"
-            return denied(ruling.message or f"{spec.name} was not run: {why}. {_ADVICE}")
+            return denied(ruling.message or f"{spec.name} was not run: {why}. {ADVICE}")
         return await self._decided(call, spec, ruling)
 
     async def still_covers(self, approval: Approval, call: StartedCall, spec: ToolSpec) -> bool:
@@ -202,7 +208,7 @@ _UNSAFE = (
     "{name} was not run: you work in the background, and it asks a person or cannot be undone. "
     "Say in your report what is left to do with it; the agent that started you may do that."
 )
-_ADVICE = "Do not try it again as it is: go another way, or say what you could not do."
+ADVICE = "Do not try it again as it is: go another way, or say what you could not do."
 
 
 def denied(said: str) -> Output:
@@ -229,9 +235,9 @@ _LAYER_NAMES = {
 
 def _refusal(name: str, heard: ApprovalDecided) -> str:
     if heard.decision == "expired":
-        return f"{name} was not run: a person had to approve it, and nobody decided in time. {_ADVICE}"
+        return f"{name} was not run: a person had to approve it, and nobody decided in time. {ADVICE}"
     note = f" The person says: {json.dumps(heard.note, ensure_ascii=False)}." if heard.note else ""
-    return f"{name} was not run: a person denied it.{note} {_ADVICE}"
+    return f"{name} was not run: a person denied it.{note} {ADVICE}"
 
 
 def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:

@@ -11,15 +11,13 @@ from drone.agent.control.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, GateVerdict, RunGate
 from drone.agent.model_call import room_for_results
 from drone.agent.offered import OfferedTools
-from drone.agent.parts import AgentParts, Setup
+from drone.agent.parts import AgentParts
 from drone.agent.permission_gate import Approval, Decision, PermissionGate
-from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
-from drone.agent.ports.messages import Message, ToolSpec
+from drone.agent.ports.artifacts import LEAST, TOGETHER, not_kept
 from drone.agent.ports.receipts import CallReceipt, reading, recalled
 from drone.agent.ports.report import describe_tool_error_or_raise, not_an_object
 from drone.agent.spending.allowance import Allowance
 from drone.agent.state.record import RecordState
-from drone.agent.state.record_parts import OpenReply
 from drone.agent.turns.call_ends import (
     NAME,
     READ_FIRST,
@@ -42,6 +40,10 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import Message, ToolSpec
+from mcc.transcript.previews import READ_ARTIFACT
+from mcc.transcript.replies import OpenReply
+from mcc.transcript.setup import Setup
 
 
 class ToolCalls:
@@ -69,7 +71,7 @@ class ToolCalls:
         self._roots = agent.hired.roots
         self._shared_room = TOGETHER
         self._shown = 0
-        self._gate = PermissionGate(agent, turn, state)
+        self._gate = PermissionGate(agent.permits, agent.tools, agent.hired.egress, turn, state)
         self._late_starts: dict[str, ToolStarted] = {}
         self._reads: dict[str, ReadCall] = {}
         self._starts = FirstStarts({})

@@ -151,11 +151,11 @@ class Mirrors:
         if token is not None and any(mark in token for mark in _FORBIDDEN):
             raise CannotFetch(f"The token for {address.text} has several lines; give it as it is.")
         await self.git(mirror, "init", "--quiet", "--bare", "--template=", _MIRROR)
-        listed = await self._remote_git(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
+        listed = await self.remote_git(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
         refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         quietly = ("--quiet", "--force", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         # unpackLimit=1 stores everything in one pack, so that the limit on the size of a file bounds the whole fetch.
-        await self._remote_git(
+        await self.remote_git(
             address,
             token,
             mirror,
@@ -206,13 +206,32 @@ class Mirrors:
             )
         _checked(arguments, listed)
 
-    async def git(self, mirror: Workspace, *arguments: str, network: Network | None = None) -> str:
-        """Run git in the mirror, which it may change; answers its output. Raises `CannotFetch`."""
+    async def git(
+        self,
+        mirror: Workspace,
+        *arguments: str,
+        network: Network | None = None,
+        beside: Workspace | None = None,
+        bounds: Bounds = _BOUNDS,
+    ) -> str:
+        """Run git in the mirror, which it may change; answers its output. `beside`: a checkout, whose objects this git
+        sees as well, and whose configuration it does not. Raises `CannotFetch`."""
         protocols = ("-c", "protocol.https.allow=always") if network else ()
-        given = {"GIT_DIR": _MIRROR, "GIT_ALLOW_PROTOCOL": "https" if network else ""}
-        return _checked(arguments, await self._run(mirror, (*protocols, *arguments), given, network))
+        variables = {"GIT_DIR": _MIRROR, "GIT_ALLOW_PROTOCOL": "https" if network else ""}
+        if beside is not None:
+            variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f"{_CHECKOUT}/.git/objects"
+        ended = await self._run(mirror, (*protocols, *arguments), variables, network, bounds=bounds, beside=beside)
+        return _checked(arguments, ended)
 
-    async def _remote_git(self, address: GitAddress, token: str | None, mirror: Workspace, *arguments: str) -> str:
+    async def remote_git(
+        self,
+        address: GitAddress,
+        token: str | None,
+        mirror: Workspace,
+        *arguments: str,
+        beside: Workspace | None = None,
+        bounds: Bounds = _BOUNDS,
+    ) -> str:
         """Run git in the mirror with a network that reaches the address, and with the token. Raises `CannotFetch`."""
         network = self.open([str(address.endpoint)])
         reachable: Network = network
@@ -222,11 +241,12 @@ class Mirrors:
         # A redirect would carry the token to a host that nobody has allowed.
         settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)
         try:
-            return await self.git(mirror, *settings, *arguments, network=reachable)
+            return await self.git(mirror, *settings, *arguments, network=reachable, beside=beside, bounds=bounds)
         except CannotFetch as error:
             denied = f" ({', '.join(network.denied)} is not reached)" if network.denied else ""
             kind = NotNow if isinstance(error, NotNow) and not denied else CannotFetch
-            raise kind(f"{address.text} cannot be fetched{denied}: {error}") from error
+            done = "pushed to" if beside is not None else "fetched"
+            raise kind(f"{address.text} cannot be {done}{denied}: {error}") from error
 
     async def _run(
         self,
@@ -236,11 +256,14 @@ class Mirrors:
         network: Network | None = None,
         root: Workspace | None = None,
         bounds: Bounds = _BOUNDS,
+        beside: Workspace | None = None,
     ) -> EndedProgram:
-        """Run git in the sandbox. `root`: the directory that it may change, None = the mirror. Raises `NotNow`."""
+        """Run git in the sandbox. `root`: the directory that it may change, None = the mirror. `beside`: a checkout
+        that it reads. Raises `NotNow`."""
         settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
         changed = mirror.again() if root is None else root
         at = _MIRROR if root is None else _CHECKOUT
+        read = () if beside is None else (Mount(beside.fd, _CHECKOUT),)
         try:
             return await self.sandbox.run(
                 ("git", "--no-pager", *settings, *arguments),
@@ -248,7 +271,7 @@ class Mirrors:
                 bounds,
                 profile=Profile(egress=network, ours=True),
                 environment={**ENVIRONMENT, **given},
-                mounts=(Mount(changed.fd, at, write=True),),
+                mounts=(Mount(changed.fd, at, write=True), *read),
             )
         except OSError as error:
             raise NotNow(f"git cannot be started: {error}") from error

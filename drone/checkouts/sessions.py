@@ -19,10 +19,16 @@ from mcc.contracts.shape import Closed, to_json
 SESSIONS = "sessions"
 BRANCH = "mcc/"
 PAGE = "checkout.json"
-_DIGITS = 8
+DIGITS = 8
 PAUSES = (1.0, 4.0, 15.0)
 """Seconds between tries, when a fetch fails for a reason that may be temporary."""
 _NOT_ALLOWED = "{} is no git address that orders may name on this drone: its mcc.toml has no such [[workspaces.git]]."
+
+
+def session_digits(session_id: str) -> str:
+    """What tells the branches of sessions apart: its last digits, which are random. Its first ones are the time, and
+    sessions of one minute share them."""
+    return session_id[-DIGITS:]
 
 
 class Checkout(Closed):
@@ -71,6 +77,11 @@ class Checkouts:
             raise CannotFetch(f"This session works on {held} of {address.text}; name {ref} in a session of its own.")
         return await threads.tool(self.workspace, place / address.name)
 
+    async def page(self, workspace: str, session_id: str, threads: OwnThreads) -> Checkout | None:
+        """What the checkout of this session holds; None where there is none. Raises OSError."""
+        address = git_address(workspace)
+        return await threads.tool(_read_page, self.directory / SESSIONS / self.name(address, session_id))
+
     def workspace(self, root: Path) -> Workspace:
         """Open the directory of a checkout. Blocks. Raises OSError, `PathError`."""
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -97,7 +108,7 @@ class Checkouts:
                 mirror = await threads.tool(self.mirrors.opened, name)
                 begins = await self.mirrors.fetch(address, token, mirror)
                 commit = await self._commit(mirror, address, ref or begins)
-                branch = f"{BRANCH}{session_id[:_DIGITS]}"
+                branch = f"{BRANCH}{session_digits(session_id)}"
                 root = await threads.tool(_empty_directory, place, address.name)
                 await self.mirrors.check_out(mirror, root, address.text, commit, branch)
             except CannotFetch as problem:

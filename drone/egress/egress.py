@@ -15,9 +15,9 @@ import certifi
 from drone.egress.joiner import PORT
 from drone.egress.plan import MESSAGE_BYTES, EgressGrant, EgressPlan, decoded, encoded
 from drone.sandbox.custody import Custody, TermOver
-from drone.sandbox.side_process import import_path
 from mcc.contracts.ids import fresh_id
 from mcc.processors import PROCESSORS
+from mcc.side_process import import_path
 
 ANSWER_SECONDS = 30.0
 """How long to wait for the proxy. It is stopped while the drone may not act, and answers only after that."""
@@ -65,9 +65,11 @@ class Egress:
         operator allows. None when the program may reach nothing."""
         return ProxiedNetwork(self, order_id, self._plan, only) if self._plan.allow and all(only) else None
 
-    def network_to(self, hosts: Sequence[str]) -> "ProxiedNetwork":
-        """The network for a program of the operator's own, which may reach these hosts and gets no secrets."""
-        plan = replace(self._plan, allow=tuple(hosts), secrets=())
+    def network_to(self, hosts: Sequence[str], private: Sequence[str] = ()) -> "ProxiedNetwork":
+        """The network for a program of the operator's own, which may reach these hosts and gets no secrets. `private`:
+        those that may have private addresses, besides the configured ones."""
+        allowed = (*self._plan.allow_private, *private)
+        plan = replace(self._plan, allow=tuple(hosts), allow_private=allowed, secrets=())
         return ProxiedNetwork(self, f"hosts {' '.join(hosts)}", plan, ())
 
     async def open_order(self, name: str, plan: EgressPlan) -> "tuple[ProxyProcess, EgressGrant]":

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.generation.document_tools import DocumentTools, Editor, refused, spec_of
 from drone.generation.node_check import judge_open_functions
@@ -20,6 +19,7 @@ from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import DocumentState, UnknownNode
 from mcc.documents.tools import READING, chat_tools
 from mcc.documents.views import walk_from
+from mcc.transcript.messages import ToolSpec
 
 READ = "document_read"
 GROUPS = (READ, "document_write")

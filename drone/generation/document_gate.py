@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drone.agent.gates.gate import ATTEMPTS, DONE, Evidence, GateVerdict
-from drone.agent.ports.messages import ToolSpec
-from drone.agent.ports.transcript import VALIDATE
 from mcc.contracts.documents import GateAnswer, RuleError
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.transcript import VALIDATE
 
 SUMMARY = 2_000
 """Most characters of a summary."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.generation.port import DocumentLost, DocumentPort
 from mcc.contracts.entry import Origin
@@ -14,6 +13,7 @@ from mcc.contracts.similar import did_you_mean
 from mcc.documents.change import Author, DispatchRefused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
+from mcc.transcript.messages import ToolSpec
 
 GROUP = "document_write"
 ANSWERED = 50

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.agent.ports.messages import ToolSpec
 from drone.tools.frame.display_text import one_line, visible, visible_json
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.shape import digest, to_json
+from mcc.transcript.messages import ToolSpec
 
 GROUP = "mcp"
 LONGEST_NAME = 64

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from drone.agent.ports.messages import ToolSpec
 from drone.mcp_servers.connection import ServerConnection, ServerUnavailable
 from drone.mcp_servers.definitions import GROUP, Definition, ToolListing, listing, name_of
 from drone.mcp_servers.results import output_of, reason_of
@@ -16,6 +15,7 @@ from drone.tools.frame.capabilities import capability, tokens
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.tool_tests import ToolTest, ToolTested
+from mcc.transcript.messages import ToolSpec
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

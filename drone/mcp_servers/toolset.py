@@ -7,7 +7,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from drone.agent.ports.journal import GrowingCall, TextDelta
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import ConnectedServer, Lost, McpCallRefused
@@ -20,6 +19,7 @@ from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import now
+from mcc.transcript.messages import ToolSpec
 
 if TYPE_CHECKING:
     from drone.mcp_servers.elicitation import Elicitor

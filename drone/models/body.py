@@ -5,20 +5,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
 
-from drone.agent.ports.messages import AssistantMessage, Message
-from drone.agent.ports.model import Ask, ContextOverflow, ModelError, PictureRefused
-from drone.agent.ports.pictures import PictureLimits, has_pictures, with_pictures, within
-from drone.models.refused_pictures import refused_picture
+from drone.agent.ports.model import Ask, TooManyPictures
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
-from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import AssistantMessage, Message
+from mcc.transcript.pictures import PictureLimits, has_pictures, is_beyond, shown_pictures, with_pictures
 
 UNREADABLE_ARGUMENTS = "arguments_that_were_not_a_json_object"
 """Key of the object that carries a call's text arguments back to providers, all of which require an object."""
 
 AT_FAULT = (400, 413, 422)
 """Statuses of a request that its provider finds at fault, among them those that may state the context size."""
-
-_ABOUT_PICTURES = Pattern(r"\b(?:images?|pictures?)(?:\b|_)|inline_?data|media.?type", ignore_case=True)
 
 
 def unreadable_thinking(messages: Sequence[Message], name: str) -> Iterator[str]:
@@ -40,27 +36,18 @@ def _is_sealed(block: AnyBlock) -> bool:
     return False
 
 
-def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, limits: PictureLimits) -> tuple[Ask, str]:
-    """The question with the pictures that the model `name` can take, which are none unless `takes_pictures`; then also
-    a sentence about that for people."""
+def with_readable_pictures(ask: Ask, name: str, limits: PictureLimits) -> tuple[Ask, str]:
+    """The question as the model `name` can take it: with its pictures, or where it is shown none, without them; then
+    also a sentence about that for people. Raises `TooManyPictures`: fewer of them would have to be chosen for good.
+    """
     if not has_pictures(ask.messages):
         return ask, ""
-    if takes_pictures:
-        messages = within(ask.messages, limits)
-        return (ask if messages is ask.messages else replace(ask, messages=messages)), ""
+    if limits.most:
+        if is_beyond(shown_pictures(ask.messages), limits):
+            raise TooManyPictures(f"{name} is shown at most {limits.most} pictures at once.", limits)
+        return ask, ""
     messages = with_pictures(ask.messages, lambda _: f"{name} takes no pictures, as far as is known")
     return replace(ask, messages=messages), f"{name} is not shown the pictures of this conversation."
-
-
-def judged(ask: Ask, name: str, error: ModelError, body: Iterator[bytes]) -> ModelError:
-    """The error of a request to the model `name`; a `PictureRefused` where the provider's words complain of a picture
-    in it. `body`: that of the request."""
-    if isinstance(error, ContextOverflow) or error.status not in AT_FAULT or not has_pictures(ask.messages):
-        return error
-    is_about_pictures = _ABOUT_PICTURES.search(str(error).replace(name, "")) is not None
-    if not is_about_pictures:
-        return error
-    return PictureRefused(str(error), refused_picture(ask.messages, body, str(error)), status=error.status)
 
 
 M = TypeVar("M", bound=Message)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from drone.agent.ports.journal import DeltaKind, GrowingCall
-from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Bill, ModelError, Reply, context_tokens
 from drone.agent.ports.report import describe_or_raise
 from drone.models.guards import UnknownModel
@@ -15,6 +14,7 @@ from mcc.contracts.answers import CHECK_SECONDS, CONCURRENT_CHECKS, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor
+from mcc.transcript.messages import ToolSpec, UserMessage
 
 OUTPUT_TOKENS = 2_048
 THINKING_TOKENS = 16_384

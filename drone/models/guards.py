@@ -14,6 +14,7 @@ from drone.agent.ports.model import (
     ModelWrapper,
     Reply,
     ReplyBlock,
+    UnknownPrice,
     WantedCall,
 )
 from drone.agent.ports.report import describe_or_raise
@@ -189,6 +190,35 @@ class LoopGuard(ModelWrapper):
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         return await self._model.ask(ask, _LoopListener(self.name, listener))
+
+
+class UnpricedModel(LoopGuard):
+    """A guarded model whose price nobody knows: it is not asked where only priced ones may be. `setting`: the table of
+    mcc.toml that can say the price."""
+
+    def __init__(self, model: Model, setting: str) -> None:
+        super().__init__(model)
+        self._setting = setting
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        if ask.priced_only:
+            raise UnknownPrice(
+                f"The price of {self.name} is unknown, so it was not asked: say in the drone's mcc.toml what a million "
+                f"tokens cost, price = {{input = 0.5, output = 1.5}} in {self._setting}, or 0 for both if nothing."
+            )
+        return await super().ask(ask, listener)
+
+
+class PaidModel(LoopGuard):
+    """A guarded model that costs something: it is not asked where only free ones may be."""
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        if ask.free_only:
+            raise UnknownPrice(
+                f"{self.name} costs money, of which this order may spend none, so it was not asked: name a model that "
+                "costs nothing, or have the budget or the order's cost_usd raised."
+            )
+        return await super().ask(ask, listener)
 
 
 class _LoopListener:

@@ -132,6 +132,12 @@ class TokenPrices:
     cache_write_1h: float | None = None
     above: tuple[tuple[int, "TokenPrices"], ...] = ()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no call costs anything."""
+        prices = (self.input, self.output, self.cached, self.cache_write, self.cache_write_1h)
+        return not any(prices) and all(price.is_free for _, price in self.above)
+
     def cost(self, tokens: "TokenCounts") -> float:
         """Cost of one call in US dollars."""
         for more_than, price in reversed(self.above):

@@ -1,11 +1,14 @@
-"""Which picture of a request its provider refuses, where the provider names it by its place in the request's body."""
+"""Whether a provider refuses a request for its pictures, and for which one, where it names that by its place in the
+request's body."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from drone.agent.ports.messages import Message
-from drone.agent.ports.pictures import pictures_of
+from drone.agent.ports.model import Ask, ContextOverflow, ModelError, PictureRefused
+from drone.models.body import AT_FAULT
 from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import AssistantMessage, Message
+from mcc.transcript.pictures import pictures_of, shown_pictures
 
 _ROOTS = ("messages", "input", "contents")
 """Where each form of request has its messages."""
@@ -13,6 +16,50 @@ _ROOTS = ("messages", "input", "contents")
 _MOST_STEPS = 20
 _BY_NUMBER = Pattern(r"\b(?:image|picture) (?:number |no\. ?)?#?(\d{1,3})\b", ignore_case=True)
 _BY_INDEX = Pattern(r"\b(?:image|picture)s?(?: (?:at|with))? ?(?:index ?|\[)(\d{1,3})\b", ignore_case=True)
+
+
+_ABOUT_PICTURES = Pattern(
+    r"\b(?:images?|pictures?|multi-?modal|vision)(?:\b|_)|inline_?data|media.?type|\bbase64\b|\bdata.ur[il]\b",
+    ignore_case=True,
+)
+_UNABLE = Pattern(
+    r"\b(?:support|accept|handle)\w*\b.{0,40}\b(?:images?|vision|multi-?modal)\b"
+    r"|\b(?:images?|vision|multi-?modal)\b.{0,40}(?:\bnot\b|n't\b).{0,20}\b(?:support|accept|compiled)",
+    ignore_case=True,
+)
+"""Words of a server that takes no pictures at all."""
+
+_WITHOUT_EYES = (404, 415, 500, 501)
+"""Statuses with which some gateways and servers say that: OpenRouter 404, llama.cpp 500."""
+
+_OF_SOMETHING_ELSE = Pattern(
+    r"\b(?:credits?|billing|balance|quota|payment|subscription|plan|api.?keys?|tokens?|temperature|tools?|schemas?"
+    r"|polic(?:y|ies)|safety|moderation|max_\w+)\b",
+    ignore_case=True,
+)
+"""What else a request is refused for, in words that say so."""
+
+
+def judged(ask: Ask, name: str, error: ModelError, body: Iterator[bytes]) -> ModelError:
+    """The error of a request to the model `name`; a `PictureRefused` where the provider's words complain of a picture
+    in it. Where they complain of nothing else either, the pictures that the model has never answered are suspected: one
+    that stayed would fail each later request as well. `body`: that of the request.
+    """
+    if isinstance(error, ContextOverflow) or not any(True for _ in shown_pictures(ask.messages)):
+        return error
+    words = str(error).replace(name, "")
+    if error.status in AT_FAULT and _ABOUT_PICTURES.search(words) is not None:
+        return PictureRefused(str(error), refused_picture(ask.messages, body, str(error)), status=error.status)
+    if error.status in _WITHOUT_EYES and _UNABLE.search(words) is not None:
+        return PictureRefused(str(error), status=error.status)
+    if error.status not in AT_FAULT or _OF_SOMETHING_ELSE.search(words) is not None:
+        return error
+    replies = (
+        at for at, each in enumerate(ask.messages, 1) if isinstance(each, AssistantMessage) and each.model == name
+    )
+    unanswered = shown_pictures(ask.messages[max(replies, default=0) :])
+    suspects = tuple(dict.fromkeys(picture.image.artifact for picture in unanswered))
+    return PictureRefused(str(error), suspects=suspects, status=error.status) if suspects else error
 
 
 def refused_picture(messages: Sequence[Message], body: Iterator[bytes], words: str) -> str | None:

@@ -15,7 +15,7 @@ from drone.agent.ports.model import (
     Reply,
 )
 from drone.models.cache import CachedModel
-from drone.models.guards import LoopGuard, UnknownModel
+from drone.models.guards import LoopGuard, PaidModel, UnknownModel, UnpricedModel
 from drone.models.prices import TokenPrices, known_model, known_price, unsupported_level
 from drone.models.providers import (
     KeyCommand,
@@ -192,6 +192,7 @@ class Models:
         from drone.models.remote import ModelEndpoint, Remote, Timeouts
 
         row = known_model(known.name, config.model)
+        images = row.images if config.images is None else config.images
         elsewhere = next(filter(self._settings.key, known.key_names), "")
         endpoint = ModelEndpoint(
             name=f"{known.name}/{config.model}",
@@ -207,7 +208,7 @@ class Models:
             max_output_tokens=config.max_output_tokens,
             cache_ttl=config.cache_ttl,
             context_tokens=config.context_tokens,
-            known=row if config.images is None else replace(row, images=config.images),
+            known=replace(row, images=images, cache_seconds=config.cache_seconds or row.cache_seconds),
             pictures=limits_of(known.name, config.pictures),
             price=price,
             thinking=config.thinking,
@@ -219,7 +220,11 @@ class Models:
             timeouts=Timeouts(config.first_token_seconds, config.stall_seconds, config.call_seconds),
         )
         form = formats[config.api or form_at(known.name, base_url)](endpoint)
-        return LoopGuard(Remote(endpoint, form, self._shared_wire(), asks_window=True))
+        remote = Remote(endpoint, form, self._shared_wire(), asks_window=True)
+        setting = f"[models.{alias}]" if alias else f'a table [models.NAME] with model = "{endpoint.model}"'
+        if price is None:
+            return UnpricedModel(remote, setting)
+        return LoopGuard(remote) if price.is_free else PaidModel(remote)
 
     def _key_command(self, config: ModelConfig) -> KeyCommand | None:
         """Models with the same key command share one `KeyCommand`, and so its key."""

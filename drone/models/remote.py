@@ -13,7 +13,6 @@ from typing import Literal, Protocol
 from pydantic import SecretStr
 
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, ModelError, Reply
-from drone.agent.ports.pictures import NO_LIMITS, PictureLimits
 from drone.models.body import (
     AT_FAULT,
     MAX_EVENT_BYTES,
@@ -22,7 +21,6 @@ from drone.models.body import (
     TooLarge,
     body_of,
     is_page,
-    judged,
     unreadable_thinking,
     with_readable_pictures,
 )
@@ -30,11 +28,13 @@ from drone.models.collected import Collected
 from drone.models.failures import UsedKey, parsed, refused
 from drone.models.prices import UNKNOWN, KnownModel, TokenPrices
 from drone.models.providers import KeyCommand, address_problem
+from drone.models.refused_pictures import judged
 from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, ModelWire, ProviderUnreachable, Target
 from drone.models.window_questions import ELSEWHERE, QUESTIONS, WindowQuestion
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking
+from mcc.transcript.pictures import NO_LIMITS, NO_PICTURES, PictureLimits
 
 FIRST_TOKEN_SECONDS = 300.0
 STALL_SECONDS = 120.0
@@ -240,7 +240,7 @@ class Remote:
 
     @property
     def picture_limits(self) -> PictureLimits:
-        return self._endpoint.pictures
+        return self._endpoint.pictures if self._endpoint.known.images else NO_PICTURES
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         ask = self._endpoint.completed(ask)
@@ -283,9 +283,9 @@ class Remote:
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
     async def _sendable(self, ask: Ask, without: frozenset[str], listener: Listener) -> Ask:
-        """The request without the pictures that the model cannot take; tells the listener what is not sent."""
-        known = self._endpoint.known
-        sendable, unseen = with_readable_pictures(ask, self._endpoint.name, bool(known.images), self.picture_limits)
+        """The request without the pictures that the model cannot take; tells the listener what is not sent. Raises
+        `TooManyPictures`."""
+        sendable, unseen = with_readable_pictures(ask, self._endpoint.name, self.picture_limits)
         for omission in (*([unseen] if unseen else []), *self._format.not_sent(sendable, without)):
             await listener.not_sent(omission)
         return sendable

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.model import (
     Ask,
     AskLater,
@@ -23,8 +22,9 @@ from drone.agent.ports.model import (
     context_tokens,
     picture_limits,
 )
-from drone.agent.ports.pictures import PictureLimits
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage
+from mcc.transcript.pictures import NO_PICTURES, PictureLimits
 
 LEAST_OUTPUT_TOKENS = 1_024
 
@@ -204,8 +204,8 @@ class Fallback:
 
     @property
     def picture_limits(self) -> PictureLimits:
-        """Those of the first model: a later one that is shown less puts away more, and the choice stays the same."""
-        return picture_limits(self._models[0])
+        """Those of the first model that is shown any; one that is shown fewer says so when it is asked."""
+        return next((limits for limits in map(picture_limits, self._models) if limits.most), NO_PICTURES)
 
     @property
     def _next(self) -> Model:

@@ -10,7 +10,6 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.ports.model import (
     Ask,
     Listener,
@@ -24,6 +23,7 @@ from drone.models.prices import FREE, Spent
 from mcc.contracts.shape import Closed, JsonObject, Text, to_json
 from mcc.contracts.usage import Usage
 from mcc.rules.patterns import Pattern, PatternError
+from mcc.transcript.messages import AssistantMessage, ToolResults, UserMessage
 
 _PIECE = Pattern(r"\S+\s*|\s+")
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.agent.ports.artifacts import handle_of
 from drone.agent.turns.toolset import Output
 from drone.tools.frame.display_text import one_line, show_controls
 from drone.tools.frame.tool import FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
+from mcc.transcript.previews import handle_of
 
 DEFAULT_LENGTH = 20_000
 """Characters returned when the call names no length."""

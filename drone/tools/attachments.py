@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
 
-from drone.agent.ports.artifacts import Artifacts, handle_of, where_to_read
-from drone.sandbox.side_process import CutOff, SideProcess
+from drone.agent.ports.artifacts import Artifacts
 from drone.threads import OwnThreads
 from drone.tools.files.documents import PDF_SECONDS, pdf_problem, pdf_reader
 from drone.tools.files.rendition import rendition_of
@@ -19,6 +18,8 @@ from mcc.contracts.attachments import ShownAttachment, StoredFile
 from mcc.contracts.fence import fenced
 from mcc.contracts.media import PDF, TEXT, BadPicture
 from mcc.redaction import Redactor
+from mcc.side_process import CutOff, SideProcess
+from mcc.transcript.previews import handle_of, where_to_read
 
 SHOWN_CHARACTERS = 20_000
 """Characters shown of the text of one attachment; what is kept of it is an artifact."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.identity_cache import IdentityCache
-from drone.agent.ports.messages import SHELL_READ, ToolSpec
 from drone.agent.turns.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.definitions import shipped_prompts
@@ -53,6 +52,7 @@ from mcc.contracts.similar import close_matches
 from mcc.definitions.front_matter import suggestion
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names, of_server
 from mcc.rules.patterns import matches_glob
+from mcc.transcript.messages import SHELL_READ, ToolSpec
 
 _Tools = tuple[FunctionTool, ...]
 

@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
 
-from drone.agent.ports.environment import GUIDE
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.threads import OwnThreads
@@ -25,6 +23,8 @@ from drone.tools.git.program import Git
 from drone.tools.git.submodules import as_entries, submodules_of
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
+from mcc.transcript.environment import GUIDE
+from mcc.transcript.messages import ToolSpec
 
 PROGRAMS = ("rg", "bwrap", "git")
 SHELLS = ("bash", "zsh", "fish", "dash", "sh", "pwsh")

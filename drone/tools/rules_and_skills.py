@@ -14,7 +14,6 @@ from typing import Any
 from drone.agent.turns.toolset import Output
 from drone.definitions import Definitions
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.listing import workspace_of
 from drone.tools.files.walk import read_up_to
 from drone.tools.frame.display_text import cut, display_path, strip_controls, word_before
@@ -43,6 +42,7 @@ from mcc.definitions.scopes import (
 )
 from mcc.definitions.yaml_text import parse
 from mcc.rules.patterns import Pattern
+from mcc.side_process import CutOff, SideProcess
 
 SECONDS = 20.0
 """How long reading all agent files of one workspace may take."""

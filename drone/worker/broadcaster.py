@@ -8,7 +8,7 @@ import structlog
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.wire import Delta, Hint, Progress
+from mcc.contracts.wire import Delta, Hint, InboxMoved, Progress
 from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, packed, status_hint
 from mcc.dispatch.work_metrics import WorkMetrics
 
@@ -33,6 +33,7 @@ class Broadcaster:
         self._gather_seconds = gather_seconds
         self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
+        self._inbox: set[str] = set()
         self._deltas: dict[tuple[object, ...], list[Delta]] = {}
         self._progress: dict[str, Progress] = {}
         self._characters = 0
@@ -46,6 +47,11 @@ class Broadcaster:
         if older is not None and hint.status is None and older.status is not None:
             hint = hint.model_copy(update={"status": older.status})
         self._hints[hint.order_id] = hint
+        self._urgent.set()
+
+    def inbox_moved(self, order_id: str) -> None:
+        """Publish soon that something was asked of a person in this order, or settled."""
+        self._inbox.add(order_id)
         self._urgent.set()
 
     def entries(self, entries: Sequence[Entry]) -> None:
@@ -104,9 +110,11 @@ class Broadcaster:
         self._entries.clear()
         messages.extend(self._progress.values())
         messages.extend(self._hints.values())
+        messages.extend(InboxMoved(order_id=order_id) for order_id in self._inbox)
         # Taken before they are published: messages that fail are not tried again, since viewers read the journal
         # anyway.
         self._deltas, self._hints, self._progress, self._characters = {}, {}, {}, 0
+        self._inbox = set()
         if messages:
             await self._publisher.publish(messages)
 

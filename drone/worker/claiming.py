@@ -11,13 +11,14 @@ from functools import partial
 
 import structlog
 
+from drone.delivery.deliveries import Deliveries
 from drone.order_context import Seen
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore, Grouped
 from drone.worker.workspaces import ClaimPlan, Workspaces
-from mcc.contracts.drones import DroneCounters, DroneStatus
+from mcc.contracts.drones import DroneStatus
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.database.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
@@ -39,6 +40,7 @@ class Slots:
         self._fillings = 0
         self._alone = False
         self._kept_clear = False
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
@@ -47,7 +49,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        return 0 if self._alone or self._kept_clear else self.total - self._active
+        return 0 if self._alone or self._kept_clear or self._closed else self.total - self._active
 
     @property
     def alone(self) -> bool:
@@ -59,6 +61,10 @@ class Slots:
         orders as usual again."""
         self._kept_clear = wanted
 
+    def close(self, closed: bool) -> None:
+        """True: refuse all orders, whatever they are. False: accept orders as usual again."""
+        self._closed = closed
+
     @property
     def fillings(self) -> int:
         """How often the last free slot has been taken. Between two equal readings the drone never became full."""
@@ -68,7 +74,12 @@ class Slots:
         """Take one slot, or with `alone` the whole process. Answers False when no slot is free, or with `alone` when
         any slot is taken."""
         with self._lock:
-            if self._active >= (1 if alone else self.total) or self._alone or (self._kept_clear and not alone):
+            if (
+                self._closed
+                or self._active >= (1 if alone else self.total)
+                or self._alone
+                or (self._kept_clear and not alone)
+            ):
                 return False
             self._active += 1
             self._alone = alone
@@ -79,24 +90,6 @@ class Slots:
         with self._lock:
             self._active -= 1
             self._alone = False
-
-
-class Counting:
-    """The `DroneCounters` of this process, counted since its start. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._counters = DroneCounters()
-        self._lock = threading.Lock()
-
-    def add(self, counter: str) -> None:
-        """Count one more. `counter` is a field of `DroneCounters`; raises AttributeError for other names."""
-        with self._lock:
-            more = {counter: getattr(self._counters, counter) + 1}
-            self._counters = self._counters.model_copy(update=more)
-
-    @property
-    def counters(self) -> DroneCounters:
-        return self._counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +164,11 @@ class Claiming:
                 yield None
             else:
                 yield await self._workspaces.seen(claim.order, execution.directory)
+
+    @property
+    def deliveries(self) -> Deliveries | None:
+        """As `Workspaces.deliveries`."""
+        return None if self._workspaces is None else self._workspaces.deliveries
 
     def left(self, execution: Execution) -> None:
         """Note that the order is not held here any more: another one may write in its workspace."""

@@ -18,8 +18,8 @@ import structlog
 from drone.crew import Crew
 from drone.settings import Settings
 from drone.threads import in_thread
-from drone.worker.claiming import Claimant, Counting, Slots
-from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
+from drone.worker.claiming import Claimant, Slots
+from drone.worker.keeper import Counting, Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
 from drone.worker.metrics import DroneMetrics, MetricsUnavailable
@@ -136,6 +136,7 @@ class DroneProcess:
             sweeper=incarnation,
             sweep_seconds=self._settings.sweep_seconds,
         )
+        self._keeper.on_drain = lambda drain: self._loop.call(lambda: self._workshop.draining.told(drain))
         # After the workshop is open: a renewal may find the lease lost, and then stops what runs in the workshop.
         self._keeper.start()
         self._sweep.start()

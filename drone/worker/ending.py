@@ -10,10 +10,10 @@ import structlog
 
 from drone.agent.control.idle_watch import combined
 from drone.agent.ports.journal import JournalError
-from drone.agent.state.own_messages import OwnMessages
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from drone.worker.loop import AsyncStore, Grouped
+from drone.worker.sessions.idle import IdleCompaction
 from drone.worker.sessions.opening import OpeningLost, Openings
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Draft, Entry
@@ -26,6 +26,7 @@ from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.database.errors import BadEntry, ControlsPending, StoreError, StoreFenced
 from mcc.store.rows.transitions import applied_draft, order_draft
 from mcc.store.rows.values import Claim, Claimable, EndedOrder, Ending, Parking
+from mcc.transcript.own_messages import OwnMessages
 
 log = structlog.get_logger("drone.ending")
 
@@ -71,8 +72,16 @@ class FinishedOrder(NamedTuple):
 class Finisher:
     """Ends and parks held orders; retries when the database refuses an outcome or a control arrives late."""
 
-    def __init__(self, store: AsyncStore, broadcaster: Broadcaster, suspects: Suspects | None = None) -> None:
+    def __init__(
+        self,
+        store: AsyncStore,
+        broadcaster: Broadcaster,
+        suspects: Suspects | None = None,
+        idle: IdleCompaction | None = None,
+    ) -> None:
+        """`idle`: after which turns sessions are compacted; None: after none."""
         self._store = store
+        self._idle = idle
         self._broadcaster = broadcaster
         self._suspects = suspects
         self._openings = Openings(store)
@@ -161,6 +170,7 @@ class Finisher:
             message=block.message,
             until=block.until,
             in_line=block.reason is WaitingReason.WORKSPACE,
+            tries=block.tries,
         )
         try:
             seq = await self._store.patiently(lambda store: store.claims.park(parking))
@@ -235,7 +245,9 @@ class Finisher:
         except (OpeningLost, ValueError):
             log.exception("what a turn leaves to its session could not be computed", order_id=execution.order_id)
             return ending
-        return replace(ending, turn=leaves.turn, base=leaves.base)
+        asked = None if journal.own.started is None else journal.own.started.model
+        planned = None if self._idle is None else self._idle.planned(claim.order, leaves, asked)
+        return replace(ending, turn=leaves.turn, base=leaves.base, begun_with=leaves.begun_with, compaction=planned)
 
     async def _fold_again(self, order_id: str) -> tuple[Fold, OwnMessages]:
         fold, messages = Fold(order_id), OwnMessages()

@@ -11,7 +11,6 @@ import structlog
 from drone.agent.control.control_router import OVER, ControlRouter
 from drone.agent.control.idle_watch import Block, IdleWatch
 from drone.agent.control.inbox import People
-from drone.agent.ports.opening import SessionOpening
 from drone.agent.ports.write_access import WriteAccess
 from drone.agent.state.tree import Tree
 from drone.sandbox.places.paths import Workspace
@@ -23,6 +22,7 @@ from mcc.contracts.order import OrderOutcome
 from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
 from mcc.store.rows.values import Claim, WorkspaceHold
+from mcc.transcript.opening import SessionOpening
 
 log = structlog.get_logger("drone.executions")
 
@@ -45,7 +45,7 @@ class Stop(Enum):
     """Why an execution ends before its agents do."""
 
     CANCEL = auto()  # a person cancelled the order; it ends as cancelled
-    HAND_BACK = auto()  # the process ends; the order returns to the queue
+    HAND_BACK = auto()  # the process ends, or shall take no orders; the order returns to the queue
     PARK = auto()  # the whole tree waits, or the drone lacks memory or disk space; the order waits without a drone
     END = auto()  # no drone can continue the order; it ends with `Execution.outcome`
     FENCED = auto()  # the lease is lost; nothing may be written
@@ -101,6 +101,9 @@ class RefusedReceipts:
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
         if whose.parent_id is not None and not self._journal.sealed:
             self._refusals.refuse(control_id, why)
+
+    def carried(self, record_id: str, seq: int) -> None:
+        pass
 
 
 class IdleTimer:
@@ -280,7 +283,7 @@ class Executions:
 
     def leave(self, execution: Execution) -> None:
         if execution.stop is Stop.HAND_BACK and execution.held is not None:
-            # It has ended here, but its row names this drone until `Workshop.wind_down` hands it back.
+            # It has ended here, but its row names this drone until it is handed back.
             self._handed_back.append(execution.held[0])
         del self._executions[execution.order_id]
         self.left += 1
@@ -310,3 +313,11 @@ class Executions:
     def to_hand_back(self) -> list[Claim]:
         """The claims that this drone still holds, or stopped in order to hand them back."""
         return [*self._handed_back, *(one.held[0] for one in self if one.held is not None)]
+
+    def stopped_to_hand_back(self) -> list[Claim]:
+        """The claims of the executions that ended here so that their orders are handed back."""
+        return [*self._handed_back]
+
+    def handed_back(self, claims: Sequence[Claim]) -> None:
+        """Forget these claims, whose orders are in the queue again."""
+        self._handed_back = [claim for claim in self._handed_back if claim not in claims]

@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 
 from drone.agent.ports.journal import Fenced, TextDelta, Unwritable
-from drone.agent.state.own_messages import OwnMessages
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
@@ -17,6 +16,7 @@ from drone.worker.weight import weight_of
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
+from mcc.contracts.inbox_facts import INBOX_FACTS
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
@@ -24,6 +24,7 @@ from mcc.store.documents.changes import AppliedCommands
 from mcc.store.rows.texts import STRING_BYTES, text_digest
 from mcc.store.store import Store
 from mcc.store.work.agent_changes import AgentCommands, CommitGroup, Committed, OrderPart, OrderParts, PartResult
+from mcc.transcript.own_messages import OwnMessages
 
 log = structlog.get_logger("drone.journal")
 
@@ -360,6 +361,8 @@ class Writer:
             if entries := [entry for answer in answers for entry in answer.entries]:
                 self._broadcaster.entries(entries)
                 self._broadcaster.hint(Hint(order_id=order_id, seq=entries[-1].seq))
+                if any(entry.kind in INBOX_FACTS for entry in entries):
+                    self._broadcaster.inbox_moved(order_id)
 
 
 def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Future[Any]") -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters, Registration
+from mcc.contracts.drones import NOTHING_COUNTED, DrainRequest, DroneCounters, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.database.errors import StoreUnavailable
@@ -37,6 +37,24 @@ class Heartbeat:
     counters: DroneCounters = NOTHING_COUNTED
 
 
+class Counting:
+    """The `DroneCounters` of this process, counted since its start. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._counters = DroneCounters()
+        self._lock = threading.Lock()
+
+    def add(self, counter: str) -> None:
+        """Count one more. `counter` is a field of `DroneCounters`; raises AttributeError for other names."""
+        with self._lock:
+            more = {counter: getattr(self._counters, counter) + 1}
+            self._counters = self._counters.model_copy(update=more)
+
+    @property
+    def counters(self) -> DroneCounters:
+        return self._counters
+
+
 class Keeper:
     """Renews the one lease that covers all orders of this process (docs/decisions/10), in a thread of its own.
 
@@ -62,6 +80,9 @@ class Keeper:
         self._trusted_seconds = times.lease_seconds - min(MARGIN_SECONDS, times.lease_seconds / 4)
         self._on_lost = on_lost
         self._on_helpless = on_helpless
+        self.on_drain: Callable[[DrainRequest | None], None] = lambda drain: None
+        """Called with what an operator tells this drone, whenever that changes."""
+        self._drain: DrainRequest | None = None
         self._failing_since: float | None = None
         self._confirmed_sent = float("-inf")
         self._incarnation: str | None = None
@@ -96,7 +117,9 @@ class Keeper:
         incarnation = fresh_id()
         sent = self._times.clock()
         self._leases.register(
-            self._registration.model_copy(update={"incarnation": incarnation}), lease_seconds=self._times.lease_seconds
+            self._registration.model_copy(update={"incarnation": incarnation}),
+            lease_seconds=self._times.lease_seconds,
+            drain=self._drain,
         )
         self._incarnation, self._confirmed_sent = incarnation, sent
         log.info("registered", drone=self._registration.name, incarnation=incarnation)
@@ -132,17 +155,21 @@ class Keeper:
             return
         # Trust counts from before the request: the database renews at an unknown moment after that.
         sent = self._times.clock()
-        if self._leases.renew(
+        renewal = self._leases.renew(
             self._incarnation,
             lease_seconds=self._times.lease_seconds,
             active=heartbeat.active,
-            draining=self._draining,
+            draining=self._draining or self._drain is not None,
             counters=heartbeat.counters,
-        ):
-            self._confirmed_sent = sent
-            self._describe(self._incarnation)
-        else:
+        )
+        if renewal is None:
             self._lose(self._incarnation)
+            return
+        self._confirmed_sent = sent
+        self._describe(self._incarnation)
+        if renewal.drain != self._drain:
+            self._drain = renewal.drain
+            self.on_drain(renewal.drain)
 
     def _describe(self, incarnation: str) -> None:
         if not self._described:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from drone.agent.ports.journal import Fenced as JournalFenced
+from drone.agent.state.tree import Tree
 from drone.generation.port import DocumentLost
 from drone.tools.frame.notes_port import NoteRefused
 from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
+from drone.worker.sessions.history import OrderHistory
 from mcc.configuration.memory import Accepts, MemoryChange
 from mcc.contracts.attachments import StoredFile
 from mcc.contracts.entry import Origin
@@ -16,17 +18,28 @@ from mcc.contracts.notes import NewNote, Note, NoteKind
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.shape import digest
+from mcc.contracts.status import FINAL
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
 from mcc.documents.functions import Functions
 from mcc.documents.state import DocumentState
-from mcc.store.database.errors import StoreFenced, TooManyNotes, UnknownArtifact, UnknownDocument, UnknownNote
+from mcc.store.database.errors import (
+    JournalPruned,
+    StoreFenced,
+    TooManyNotes,
+    UnknownArtifact,
+    UnknownDocument,
+    UnknownNote,
+    UnknownOrder,
+)
 from mcc.store.store import Store
 from mcc.store.work.agent_changes import AgentCommands
 from mcc.store.work.notes import Writing
 
 T = TypeVar("T")
+
+PAGE = 200
 
 
 class OrderDocuments:
@@ -183,6 +196,33 @@ class OrderAttachments:
             return await self._store.patiently(read)
         except UnknownArtifact:
             return None
+
+
+class OrderEarlierTurns:
+    """The journals of the turns that an order is shown: `drone.agent.turns.earlier.EarlierJournals`."""
+
+    def __init__(self, store: AsyncStore, journal: OrderJournal, history: OrderHistory) -> None:
+        self._store = store
+        self._journal = journal
+        self._history = history
+
+    async def order_of(self, record_id: str) -> str | None:
+        return await self._history.order_of(record_id)
+
+    async def tree(self, order_id: str) -> Tree | None:
+        self._journal.check_open()
+        tree, last_seq = Tree(), 0
+        try:
+            order = await self._store.patiently(lambda store: store.orders.get(order_id))
+            if order.left_out or order.status not in FINAL:
+                return None
+            while page := await self._store.page(order_id, after=last_seq, limit=PAGE):
+                for entry in page:
+                    tree.add(entry)
+                last_seq = page[-1].seq
+        except (UnknownOrder, JournalPruned):
+            return None
+        return tree
 
 
 class OrderPeople:

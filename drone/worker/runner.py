@@ -10,7 +10,6 @@ import structlog
 from drone.agent.control.idle_watch import Block
 from drone.agent.ports.journal import Fenced, JournalError
 from drone.agent.ports.report import is_exhausted
-from drone.agent.state.own_messages import OwnMessages
 from drone.agent.state.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.crew import Crew
@@ -18,12 +17,20 @@ from drone.generation.outline import OrderParked
 from drone.generation.port import DocumentLost
 from drone.order_context import OrderContext
 from drone.worker.claiming import Claiming
+from drone.worker.delivery.order_delivery import OrderDelivery
 from drone.worker.ending import FinishedOrder, Finisher, cancelled, internal_error
 from drone.worker.entering import Busy
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
-from drone.worker.order_ports import OrderAttachments, OrderDocuments, OrderNotes, OrderPeople, is_cloned
+from drone.worker.order_ports import (
+    OrderAttachments,
+    OrderDocuments,
+    OrderEarlierTurns,
+    OrderNotes,
+    OrderPeople,
+    is_cloned,
+)
 from drone.worker.sessions.compacting import next_turn
 from drone.worker.sessions.history import OrderHistory
 from drone.worker.sessions.opening import OpeningLost, Openings
@@ -34,6 +41,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.rows.values import Claim
+from mcc.transcript.own_messages import OwnMessages
 
 log = structlog.get_logger("drone.runner")
 
@@ -61,6 +69,7 @@ class Runner:
         self._writer = writer
         self._finisher = finisher
         self._openings = Openings(store, crew.context_mode)
+        self._delivery = OrderDelivery(store, crew, claiming)
 
     async def work(self, order_id: str) -> FinishedOrder | None:
         """Claim, run and finish the order. Answers the order that was ended here; None when it was not claimed, or did
@@ -190,6 +199,7 @@ class Runner:
             reached = await self._calls_before_target(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
             async with self._claiming.entered(claim, execution) as seen:
+                history = OrderHistory(self._store, journal, claim.order, execution.redactor)
                 context = OrderContext(
                     journal,
                     router=execution.router,
@@ -199,11 +209,12 @@ class Runner:
                     access=execution.access,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key, self._crew.accepts),
-                    history=OrderHistory(self._store, journal, claim.order, execution.redactor),
+                    history=history,
                     attachments=OrderAttachments(self._store, journal, claim.order.id),
+                    earlier=OrderEarlierTurns(self._store, journal, history),
                     reached=reached,
                 )
-                outcome = await self._crew.run(claim.order, context)
+                outcome = await self._delivery.outcome(execution, context)
                 if execution.router.tree.checkpointed:
                     await journal.settle()  # before comparing the workspace, which may take long
                 return await self._with_changes(execution, claim, journal, outcome)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 
 from drone.access import CHECKOUTS, roots_of
@@ -14,6 +15,7 @@ from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
+from drone.delivery.deliveries import Deliveries
 from drone.sandbox.host_lock import Locks, locks_of_this_host
 from drone.sandbox.places.paths import PathError, Roots, Workspace, without_links
 from drone.sandbox.places.private import Private
@@ -39,13 +41,16 @@ class Site:
     directory: Path
     host: str = field(default_factory=socket.gethostname)
     checkouts: Checkouts | None = None
+    deliveries: Deliveries | None = None
     locks: Locks | None = None
 
 
 def site_of(settings: Settings, crew: Crew) -> Site:
     run = settings.data_dir / "run"
     locks = Locks(locks_of_this_host(run / "workspaces"), _digest_of(settings.database_url))
-    return Site(roots_of(settings), run, checkouts=_checkouts_of(settings, crew), locks=locks)
+    checkouts = _checkouts_of(settings, crew)
+    deliveries = None if checkouts is None else crew.deliveries(checkouts)
+    return Site(roots_of(settings), run, checkouts=checkouts, deliveries=deliveries, locks=locks)
 
 
 def _digest_of(database_url: str) -> str:
@@ -58,7 +63,9 @@ def _checkouts_of(settings: Settings, crew: Crew) -> Checkouts | None:
     if crew.programs is None or crew.egress is None or not settings.workspaces.git:
         return None
     home = settings.data_dir / CHECKOUTS
-    mirrors = Mirrors(crew.programs, home / "mirrors", crew.egress.network_to)
+    # A table of the operator's names these hosts, so they may have private addresses.
+    private = [str(endpoint) for forge in settings.forges.values() for endpoint in forge.endpoints]
+    mirrors = Mirrors(crew.programs, home / "mirrors", partial(crew.egress.network_to, private=private))
     return Checkouts(mirrors, settings.workspaces, home, settings.key, Private(settings.private_places()))
 
 

@@ -24,12 +24,14 @@ from drone.worker.mcp_state import StorePins, StoreTokens
 from drone.worker.metrics import DroneMetrics
 from drone.worker.monitors import monitored, redis_of
 from drone.worker.runner import Runner
+from drone.worker.sessions.idle import IdleCompaction
 from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.site import site_of
-from drone.worker.strays import Strays
+from drone.worker.strays import Draining, Strays
 from drone.worker.tidying import Tidying
 from drone.worker.trials import ModelChecks, ServerTrials
 from drone.worker.workspaces import Workspaces
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.wire import DroneBeat, OrdersWait
@@ -80,10 +82,8 @@ class Workshop:
         nudger: Nudger,
         exits: Exits,
     ) -> None:
-        self._settings = settings
-        self._crew = crew
-        self._slots = claimant.slots
-        self._nudger = nudger
+        self._settings, self._crew = settings, crew
+        self._slots, self._nudger = claimant.slots, nudger
         self._exits = exits
         lease = self._lease = claimant.lease
         self._store = AsyncStore(store)
@@ -103,13 +103,14 @@ class Workshop:
             margin_seconds=lease.margin_seconds,
             record=self._workspaces.children,
         )
+        idle = IdleCompaction(settings.compaction, crew.model_source)
         self._runner = Runner(
             self._store,
             Claiming(self._store, claimant, self._broadcaster, self._workspaces),
             crew,
             self._executions,
             self._writer,
-            Finisher(self._store, self._broadcaster, self._suspects),
+            Finisher(self._store, self._broadcaster, self._suspects, idle),
         )
         self._strays = Strays(self._store, claimant, self._executions)
         self._model_checks = ModelChecks(crew, redis_of(settings), settings.name)
@@ -131,6 +132,7 @@ class Workshop:
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
+        self.draining = Draining(self._slots, self._executions, self._custody, self._hand_back, self._poll.look)
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
@@ -142,6 +144,7 @@ class Workshop:
             self._seeking.append(group.create_task(self._clear_checkpoints()))
             self._seeking.append(group.create_task(self._tidying.run()))
             self._seeking.append(group.create_task(self._call_others()))
+            self._seeking.append(group.create_task(self.draining.run()))
             group.create_task(self._writer.run())
             group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
@@ -207,7 +210,7 @@ class Workshop:
         cancel = NewControl(reason=reason)
         try:
             await self._store.once(
-                lambda store: store.controls.request(order_id, ControlKind.CANCEL, cancel, principal=principal)
+                lambda store: store.controls.request(order_id, ControlKind.CANCEL, cancel, by=Actor(principal))
             )
         except (StoreRefused, StoreUnavailable) as problem:
             log.warning("order could not be cancelled", order_id=order_id, problem=str(problem))
@@ -255,7 +258,8 @@ class Workshop:
         await in_thread(self._custody.end_term)
         try:
             if held:
-                await self._hand_back(held, why)
+                ends = f"restarts, because {why}" if why else "was told to stop"
+                await self._hand_back(held, f"drone {self._settings.name} {ends}")
         finally:
             for task in self._serving:
                 task.cancel()
@@ -365,10 +369,9 @@ class Workshop:
                 execution.end(threads_exhausted())
         self._exits.give_up(trouble)
 
-    async def _hand_back(self, held: Sequence[Claim], why: str) -> None:
-        message = f"drone {self._settings.name} " + (f"restarts, because {why}" if why else "was told to stop")
+    async def _hand_back(self, held: Sequence[Claim], message: str) -> None:
         name, epochs = self._settings.name, [(claim.order.id, claim.epoch) for claim in held]
-        # Once, not patiently: this process is about to exit, and a sweep returns what it leaves.
+        # Once, not patiently: this process may be about to exit, and a sweep returns what it leaves.
         returned = await self._store.once(lambda store: store.claims.hand_back(epochs, drone=name, message=message))
         log.info("orders handed back", orders=list(returned))
         orders = {claim.order.id: claim.order for claim in held}

@@ -14,6 +14,7 @@ import structlog
 from drone.agent.ports.write_access import HoldRefused
 from drone.checkouts.mirror import CannotFetch
 from drone.crew import Crew
+from drone.delivery.deliveries import Deliveries
 from drone.order_context import Seen
 from drone.sandbox.host_lock import Holder, HostLock, Locks
 from drone.sandbox.places.paths import PathError, Workspace
@@ -120,6 +121,11 @@ class Workspaces:
         """Set whenever an order that wrote has left this drone."""
         self._holders = Holders(store, crew, lease)
         self._entrance = Entrance(store, crew, lease, times.grace_seconds, times.clock)
+
+    @property
+    def deliveries(self) -> Deliveries | None:
+        """How orders deliver their work from here; None where no git address is allowed."""
+        return self._site.deliveries
 
     @property
     def children(self) -> Path:

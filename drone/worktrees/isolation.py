@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import Report
 from drone.agent.subagents.children import CannotHire
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
@@ -28,6 +27,7 @@ from drone.worktrees.repository import Saved, WorkspaceGit
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
 from mcc.contracts.journal import Outcome
+from mcc.transcript.messages import ToolSpec
 
 NAMESPACE = "refs/mcc"
 

@@ -11,10 +11,12 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
+from mcc.api.access.callers import CallerHere
 from mcc.api.orders import check_disk
 from mcc.api.problems import Refusal
-from mcc.api.service import API, ERRORS, PRINCIPAL, Service, ServiceHere, answer, answers
+from mcc.api.service import API, ERRORS, Service, ServiceHere, answer, answers
 from mcc.contracts.attachments import CHUNK_BYTES, FILE_BYTES, NAME_CHARACTERS, StoredFile
+from mcc.contracts.callers import AccessScope
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.media import TYPES, BadPicture, MediaReader, UnknownMedia
 
@@ -42,7 +44,7 @@ _BODY = {
 
 
 @router.post("/artifacts", status_code=201, responses=answers(StoredFile, 201), openapi_extra=_BODY)
-async def upload(request: Request, service: ServiceHere) -> Response:
+async def upload(request: Request, service: ServiceHere, caller: CallerHere) -> Response:
     """Store a file for `attachments` of an order: PNG, JPEG, GIF, WebP, PDF or UTF-8 text of at most 32 MB. The body
     is the file; its bytes, not its name, say what it is. Until an order has it, it is kept for a day."""
     check_disk(service)
@@ -52,7 +54,7 @@ async def upload(request: Request, service: ServiceHere) -> Response:
         raise _too_large()
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):
-            return answer(await _Upload(service, name).received(request), 201)
+            return answer(await _Upload(service, caller.principal, name).received(request), 201)
     except TimeoutError:
         raise Refusal(408, f"The file did not arrive within {UPLOAD_SECONDS:g} s.", _CLOSE) from None
     except ClientDisconnect:
@@ -64,9 +66,9 @@ async def upload(request: Request, service: ServiceHere) -> Response:
 
 
 @router.get("/artifacts/{artifact_id}", response_class=Response, responses={**ERRORS})
-async def read(artifact_id: str, service: ServiceHere) -> Response:
+async def read(artifact_id: str, service: ServiceHere, caller: CallerHere) -> Response:
     """The bytes of a file that was uploaded for an order, with its media type and name."""
-    file = await service.offload(service.store.artifacts.get, _known(artifact_id), PRINCIPAL)
+    file = await service.offload(service.store.artifacts.get, _known(artifact_id), caller.principal)
     pieces = service.store.artifacts.pieces(file.id)
 
     async def generate() -> AsyncIterator[bytes]:
@@ -83,17 +85,20 @@ async def read(artifact_id: str, service: ServiceHere) -> Response:
 
 
 @router.delete("/artifacts/{artifact_id}", status_code=204, response_class=Response, responses={**ERRORS})
-async def remove(artifact_id: str, service: ServiceHere) -> Response:
-    """Remove an uploaded file, also from orders that have it. What an agent was shown of it stays in the journal."""
-    await service.write(service.store.artifacts.remove, _known(artifact_id), PRINCIPAL)
+async def remove(artifact_id: str, service: ServiceHere, caller: CallerHere) -> Response:
+    """Remove an uploaded file, also from orders that have it. What an agent was shown of it stays in the journal. Those
+    of others need the right `operate`."""
+    anybodys = AccessScope.OPERATE in caller.scopes
+    await service.write(service.store.artifacts.remove, _known(artifact_id), caller.principal, anybodys=anybodys)
     return Response(status_code=204)
 
 
 class _Upload:
     """One file on its way into the store, piece by piece; it is removed again unless all of it arrives."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: Service, principal: str, name: str) -> None:
         self._service = service
+        self._principal = principal
         self._name = name
         self._media = MediaReader()
         self._digest = hashlib.sha256()
@@ -122,8 +127,8 @@ class _Upload:
         self._digest.update(piece)
         files = self._service.store.artifacts
         if self._id is None:
-            self._id = await self._service.write(files.begin, PRINCIPAL, self._name)
-        await self._service.write(files.append, self._id, PRINCIPAL, self._pieces, piece)
+            self._id = await self._service.write(files.begin, self._principal, self._name)
+        await self._service.write(files.append, self._id, self._principal, self._pieces, piece)
         self._pieces += 1
 
 

@@ -1,20 +1,22 @@
 """Many orders in one request: accepted all or none, and cancelled."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Body
 from fastapi.openapi.models import Example
 from starlette.responses import Response
 
+from mcc.api.access.callers import Caller, CallerHere
 from mcc.api.catalogue import UnlistedBlueprint
 from mcc.api.controls import Requested, announce, with_recipients_of_all
 from mcc.api.orders import as_asked, check_disk, controls_by_placing, with_defaults
 from mcc.api.problems import Unacceptable, mistake_in, problem
-from mcc.api.service import API, PRINCIPAL, Cursor, Service, ServiceHere, answer, answers
+from mcc.api.service import API, Cursor, Service, ServiceHere, answer, answers
 from mcc.api.submission import checked_together
 from mcc.contracts.answers import Listing, PlacedOrder
+from mcc.contracts.callers import AccessScope
 from mcc.contracts.cancelling import OrdersCancelled, OrdersToCancel
 from mcc.contracts.order import NewOrders
 from mcc.contracts.shape import now
@@ -43,7 +45,9 @@ router = APIRouter(prefix=API, tags=["orders"])
 
 
 @router.post("/orders:batch", status_code=201, responses=answers(Listing[PlacedOrder], 201))
-async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMPLE)], service: ServiceHere) -> Response:
+async def place_together(
+    asked: Annotated[NewOrders, Body(openapi_examples=EXAMPLE)], service: ServiceHere, caller: CallerHere
+) -> Response:
     """Accept up to 1,000 orders in one transaction: 201 with one result for each, in the same sequence, or 422 and
     none is accepted.
 
@@ -52,8 +56,10 @@ async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMP
     order: an order accepted under it before is answered with `created: false`. If neither an order nor the operator
     sets `on_ask`, tool calls that need a person's approval are denied.
     """
+    if foreign := await service.ownership.refused_places(caller, [entry.order for entry in asked.orders]):
+        return _refused(foreign, len(asked.orders))
     try:
-        placed, requested = await service.write(_place, service, asked)
+        placed, requested = await service.write(_place, service, asked, caller)
     except SomeRefused as refused:
         return _refused(refused.refused, len(asked.orders))
     service.notices.placed_together([order for order in placed if order.created])
@@ -66,15 +72,19 @@ async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMP
 async def cancel_together(
     asked: Annotated[OrdersToCancel, Body(openapi_examples=CANCEL_EXAMPLE)],
     service: ServiceHere,
+    caller: CallerHere,
     cursor: Cursor = None,
 ) -> Response:
     """Cancel the unfinished orders that fit all that is given, or `all` of them; up to 1,000 a call, newest first.
 
     `requested` of them were told to end, `ended` of these at once. With a `next_cursor` there may be more: send the
-    same body again with it as `cursor`. An order that has just ended is passed over.
+    same body again with it as `cursor`. An order that has just ended is passed over, as are those of others where the
+    caller lacks the right `operate`.
     """
     redacted = service.redactor().model(asked)
-    cancels = await service.write(service.store.cancelling.cancel, redacted, principal=PRINCIPAL, cursor=cursor)
+    owner = None if AccessScope.OPERATE in caller.scopes else caller.principal
+    cancel = service.store.cancelling.cancel
+    cancels = await service.write(cancel, redacted, by=caller.actor, cursor=cursor, owner=owner)
     orders = await service.offload(with_recipients_of_all, service.store, cancels.controls)
     for told in orders:
         announce(service, told)
@@ -94,11 +104,14 @@ def _result(placed: Placed) -> PlacedOrder:
     )
 
 
-def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequence[Requested]]:
+def _place(service: Service, asked: NewOrders, caller: Caller) -> tuple[Sequence[Placed], Sequence[Requested]]:
     store = service.store
     check_disk(service)
     placed = store.orders.place_all(
-        _accepted(service, asked), principal=PRINCIPAL, on_ask=service.settings.approvals.on_ask or "deny"
+        _accepted(service, asked),
+        by=replace(caller.actor, door="batch"),
+        on_ask=service.settings.approvals.on_ask or "deny",
+        anybodys=AccessScope.OPERATE in caller.scopes,
     )
     return placed, controls_by_placing(store, placed)
 

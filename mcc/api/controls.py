@@ -7,9 +7,11 @@ from typing import TypeVar
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from mcc.api.access.callers import Caller, CallerHere
 from mcc.api.problems import Unacceptable
-from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, WindowHere, answer, answers, whole
+from mcc.api.service import API, OrderId, Service, ServiceHere, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt, SteerMode
 from mcc.contracts.drones import DroneStatus, Registration
 from mcc.contracts.order import WorkOrder
@@ -49,49 +51,55 @@ class Requested:
 
 
 @router.post("/orders/{order_id}/cancel", status_code=202, responses=RECEIPT)
-async def cancel(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+async def cancel(
+    order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControl | None = None
+) -> Response:
     """Stop the order, or with a `record_id` one of its agents with all agents below it; the others continue."""
-    return await _request(service, order_id, ControlKind.CANCEL, asked)
+    return await _request(service, caller, order_id, ControlKind.CANCEL, asked)
 
 
 @router.post("/orders/{order_id}/pause", status_code=202, responses=RECEIPT)
-async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+async def pause(
+    order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControl | None = None
+) -> Response:
     """Start no further model or tool call until resumed, in the whole order, or with a `record_id` in one agent and
     all below it. A fully paused order gives up its slot after a while, and its time limits are suspended."""
-    return await _request(service, order_id, ControlKind.PAUSE, asked)
+    return await _request(service, caller, order_id, ControlKind.PAUSE, asked)
 
 
 @router.post("/orders/{order_id}/resume", status_code=202, responses=RECEIPT)
-async def resume(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+async def resume(
+    order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControl | None = None
+) -> Response:
     """Continue after a pause. Agents that wait for a busy provider ask it again at once."""
-    return await _request(service, order_id, ControlKind.RESUME, asked)
+    return await _request(service, caller, order_id, ControlKind.RESUME, asked)
 
 
 @router.post("/orders/{order_id}/steer", status_code=202, responses=RECEIPT)
-async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
+async def steer(order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControl) -> Response:
     """Send a message to the master, or with a `record_id` to one agent, before its next model call; or remove tools.
 
     With `mode` "redirect" the message replaces the agent's task. The tools and groups in `remove_tools` are removed at
     once and permanently from the agent and all below it. Names that no agent of the order has are ignored.
     """
-    return await _request(service, order_id, ControlKind.STEER, asked)
+    return await _request(service, caller, order_id, ControlKind.STEER, asked)
 
 
 @router.post("/orders/{order_id}/metadata", status_code=202, responses=RECEIPT)
-async def set_metadata(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
+async def set_metadata(order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControl) -> Response:
     """Merge `metadata` into that of the order, or with a `record_id` into that of one agent; null removes a key.
 
     Tools see metadata, models do not. In a queued or waiting order it takes effect once the order continues.
     """
-    return await _request(service, order_id, ControlKind.SET_METADATA, asked)
+    return await _request(service, caller, order_id, ControlKind.SET_METADATA, asked)
 
 
 @router.post("/orders/{order_id}/controls:batch", status_code=202, responses=answers(Listing[Receipt], 202))
-async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> Response:
+async def batch(order_id: OrderId, service: ServiceHere, caller: CallerHere, asked: NewControls) -> Response:
     """Place several controls in sequence: all of them or, if one is not acceptable, none. They reach the drone
     together. A cancel of the whole order wins over the others, which are refused. One receipt for each."""
     redacted = service.redactor().model(asked)
-    made = await service.write(_keep_all, service.store, order_id, redacted.controls)
+    made = await service.write(_keep_all, service.store, order_id, redacted.controls, caller.actor)
     for requested in made:
         announce(service, requested)
     controls = (delivered.control for delivered in made)
@@ -105,10 +113,12 @@ async def controls(order_id: OrderId, service: ServiceHere, window: WindowHere) 
     return whole(await service.offload(service.store.controls.of_order, order_id), window)
 
 
-async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
+async def _request(
+    service: Service, caller: Caller, order_id: str, kind: ControlKind, asked: NewControl | None
+) -> Response:
     # Redacted here and not only by the drone: the text may end an order that no drone runs.
     redacted = service.redactor().model(asked or NewControl())
-    requested = await service.write(_keep, service.store, order_id, kind, redacted)
+    requested = await service.write(_keep, service.store, order_id, kind, redacted, caller.actor)
     announce(service, requested)
     control = requested.control
     return answer(Receipt(id=control.id, requested_at=control.requested_at, order_id=order_id), 202)
@@ -125,12 +135,12 @@ def announce(service: Service, requested: Requested) -> None:
         service.notices.status_changed(requested.order)
 
 
-def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> Requested:
+def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl, by: Actor) -> Requested:
     asked = _checked(kind, asked, store.leases.registrations() if asked.remove_tools else ())
-    return with_recipients(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
+    return with_recipients(store, store.controls.request(order_id, kind, asked, by=by))
 
 
-def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> Sequence[Requested]:
+def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch], by: Actor) -> Sequence[Requested]:
     drones = store.leases.registrations() if any(control.remove_tools for control in asked) else ()
     checked: list[ControlOfBatch] = []
     for place, control in enumerate(asked):
@@ -138,10 +148,7 @@ def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> S
             checked.append(_checked(control.kind, control, drones))
         except Unacceptable as error:
             raise Unacceptable(f"controls.{place}.{error.field}", str(error)) from error
-    return [
-        with_recipients(store, control)
-        for control in store.controls.request_all(order_id, checked, principal=PRINCIPAL)
-    ]
+    return [with_recipients(store, control) for control in store.controls.request_all(order_id, checked, by=by)]
 
 
 def with_recipients(store: Store, control: Control) -> Requested:

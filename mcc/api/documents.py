@@ -7,12 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from mcc.api.access.callers import CallerHere
 from mcc.api.controls import Requested, announce, with_recipients
 from mcc.api.function_rules import has_functions
 from mcc.api.orders import IdempotencyKey, IdPart, check_disk
 from mcc.api.problems import Refusal
-from mcc.api.service import API, ERRORS, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
+from mcc.api.service import API, ERRORS, Cursor, Limit, Service, ServiceHere, answer, answers, page
 from mcc.contracts.answers import Listing
+from mcc.contracts.callers import Actor
 from mcc.contracts.documents import (
     BlueprintChanged,
     ChangeOfBlueprint,
@@ -73,7 +75,9 @@ CHANGED = answers(CommandsDone) | {409: {"model": VersionConflict, "description"
 
 
 @router.post("/documents", status_code=201, responses=answers(DocumentView, 201) | answers(DocumentView))
-async def create(new: NewDocument, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+async def create(
+    new: NewDocument, service: ServiceHere, caller: CallerHere, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Create a document from a blueprint. `metadata` is set on the root, as by a person; `nodes` gives the initial
     nodes in the form of a JSON export. Repeating the same key and body gives the same document."""
     offered = await service.offload(service.catalogue.find, new.blueprint)
@@ -82,7 +86,7 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
         check_disk(service)
         return service.store.documents.create(
             offered.blueprint,
-            principal=PRINCIPAL,
+            by=caller.actor,
             metadata=new.metadata,
             nodes=new.nodes,
             idempotency_key=idempotency_key,
@@ -160,12 +164,16 @@ async def export(
 
 @router.post("/documents/{document_id}/commands", responses=CHANGED)
 async def commands(
-    document_id: DocumentId, new: NewCommands, service: ServiceHere, idempotency_key: IdempotencyKey = None
+    document_id: DocumentId,
+    new: NewCommands,
+    service: ServiceHere,
+    caller: CallerHere,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Execute these commands in sequence, all or none. With `expected_version`, 409 if a node that they name changed
     after it; the problem then has `version` and `changed`. A value that only breaks a rule is accepted, and the node's
     verdict says so."""
-    author = Author(by="person", at=now(), principal=PRINCIPAL)
+    author = Author.of(caller.actor, now())
     rules = service.function_rules
     judged, unfinished = await rules.with_verdicts(document_id, commands_of(new.commands), author)
     done = await service.write(
@@ -177,28 +185,30 @@ async def commands(
         idempotency_key=idempotency_key,
     )
     if unfinished:
-        rules.judge_later(document_id, PRINCIPAL)
+        rules.judge_later(document_id, caller.principal)
     return answer(done, headers=_tag(done.version))
 
 
 @router.post("/documents/{document_id}/blueprint", responses=answers(BlueprintChanged))
-async def change_blueprint(document_id: DocumentId, new: ChangeOfBlueprint, service: ServiceHere) -> Response:
+async def change_blueprint(
+    document_id: DocumentId, new: ChangeOfBlueprint, service: ServiceHere, caller: CallerHere
+) -> Response:
     """Move the document to another version of its blueprint. The answer names the nodes that become stale and what has
     no place there. 409 while an order works on the document."""
     offered = await service.offload(service.catalogue.find, new.blueprint)
     changed = await service.write(
-        service.store.documents.change_blueprint, document_id, offered.blueprint, principal=PRINCIPAL
+        service.store.documents.change_blueprint, document_id, offered.blueprint, by=caller.actor
     )
     # Later, and not in this call: functions may take longer than a caller waits.
     if has_functions(offered.blueprint):
-        service.function_rules.judge_later(document_id, PRINCIPAL)
+        service.function_rules.judge_later(document_id, caller.principal)
     return answer(changed, headers=_tag(changed.version))
 
 
 @router.delete("/documents/{document_id}", status_code=204, responses=dict(ERRORS))
-async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
+async def delete(document_id: DocumentId, service: ServiceHere, caller: CallerHere) -> Response:
     """Delete the document. An order that works on it is cancelled first. Its history is deleted with old journals."""
-    requested = await service.write(_delete, service, document_id)
+    requested = await service.write(_delete, service, document_id, caller.actor)
     for one in requested:
         announce(service, one)
     return Response(status_code=204)
@@ -207,7 +217,7 @@ async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
 def exported_whole(store: Store, document_id: str, format: Format, version: int | None = None) -> tuple[int, bytes]:
     """The exported version number and the document's content in that version. Raises `UnknownDocument`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
-    kept = Envelope(head.created_at, head.updated_at, head.order_id)
+    kept = Envelope(head.created_at, head.updated_at, head.order_id, head.principal, head.door, head.token)
     spent = spent_by(store, state) if format == "jsonl" else None
     return state.version, b"".join(exported(store.blueprints.get(state.blueprint), state, kept, format, spent))
 
@@ -227,7 +237,7 @@ def spent_by(store: Store, state: DocumentState) -> Mapping[str, RunSpending]:
 def shown(store: Store, document_id: str, nodes: NodeSelection, version: int | None = None) -> DocumentView:
     """The document with a page of its nodes. Raises `UnknownDocument` and `Refusal`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
-    kept = Envelope(head.created_at, head.updated_at, head.order_id)
+    kept = Envelope(head.created_at, head.updated_at, head.order_id, head.principal, head.door, head.token)
     try:
         return document_view(store.blueprints.get(state.blueprint), state, kept, nodes)
     except UnknownNode as error:
@@ -236,10 +246,10 @@ def shown(store: Store, document_id: str, nodes: NodeSelection, version: int | N
         raise Refusal(400, f"{error}; begin without one.") from error
 
 
-def _delete(service: Service, document_id: str) -> Sequence[Requested]:
+def _delete(service: Service, document_id: str, by: Actor) -> Sequence[Requested]:
     store = service.store
     requested: list[Requested] = []
-    for order_id in store.documents.delete(document_id, principal=PRINCIPAL):
+    for order_id in store.documents.delete(document_id, by=by):
         with contextlib.suppress(StoreError):
             requested.append(with_recipients(store, store.controls.of_order(order_id)[-1]))
     return requested

@@ -5,20 +5,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import ValidationError
 from starlette.responses import Response
 
+from mcc.api.access.callers import Caller, CallerHere
 from mcc.api.problems import Refusal
-from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, Window, WindowHere, answer, answers, whole
+from mcc.api.service import API, Service, ServiceHere, Window, WindowHere, answer, answers, whole
 from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, ModelsToCheck, Offer
-from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
+from mcc.contracts.drones import Capability, DrainRequest, Drone, DroneStatus, NewDrain, Registration, ToolSheet
 from mcc.contracts.tool_tests import ToolsApproved, ToolsToApprove, ToolTest, ToolTested
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.checks import DroneChecks
 
 router = APIRouter(prefix=API, tags=["fleet"])
 
+DroneName = Annotated[str, Path(max_length=200)]
 Part: TypeAlias = Callable[[Registration], Iterable[Capability]]
 
 
@@ -29,6 +31,27 @@ async def drones(
     """Drones with a heartbeat within ten minutes (`all`: within a day), except those that shut down properly; `silent`
     ones have missed their heartbeat."""
     return whole(await service.offload(service.store.leases.drones, with_long_silent=every), window)
+
+
+@router.post("/drones/{name}/drain", responses=answers(Listing[Drone]))
+async def drain(name: DroneName, service: ServiceHere, caller: CallerHere, asked: NewDrain | None = None) -> Response:
+    """Tell a drone to take no orders: it ends those that it has, or hands them back with `hand_back`. It stays so until
+    it is told to take orders again, or starts anew.
+
+    It hears of it with the next renewal of its lease, within seconds. Answers the drones of this name.
+    """
+    return await _told(service, caller, name, "hand_back" if asked is not None and asked.hand_back else "finish")
+
+
+@router.delete("/drones/{name}/drain", responses=answers(Listing[Drone]))
+async def undrain(name: DroneName, service: ServiceHere, caller: CallerHere) -> Response:
+    """Tell a drone to take orders again."""
+    return await _told(service, caller, name, None)
+
+
+async def _told(service: Service, caller: Caller, name: str, drain: DrainRequest | None) -> Response:
+    await service.write(service.store.leases.drain, name, drain, by=caller.actor)
+    return whole([drone for drone in await service.offload(service.store.leases.drones) if drone.name == name])
 
 
 @router.get("/agents", responses=answers(Listing[Offer]))
@@ -187,10 +210,10 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
 
 
 @router.post("/tools/approve", responses=answers(ToolsApproved))
-async def approve(service: ServiceHere, asked: ToolsToApprove) -> Response:
+async def approve(service: ServiceHere, caller: CallerHere, asked: ToolsToApprove) -> Response:
     """Approve the latest definitions of an MCP server's tools, of one tool or of all.
 
     Drones offer them within seconds.
     """
-    tools = await service.write(service.store.mcp_servers.approve, asked.server, asked.tool, principal=PRINCIPAL)
+    tools = await service.write(service.store.mcp_servers.approve, asked.server, asked.tool, by=caller.actor)
     return answer(ToolsApproved(server=asked.server, tools=tuple(tools)))

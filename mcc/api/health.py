@@ -3,7 +3,7 @@
 import time
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,11 +13,15 @@ from starlette.types import Scope
 import mcc
 from mcc.api.problems import RETRY_SECONDS, problem
 from mcc.api.service import Service, ServiceHere, answer
+from mcc.api.webhooks.gauges import DeliveryGauges
 from mcc.contracts.approvals import ApprovalItem, NoteItem, OutlineItem, QuestionItem
 from mcc.contracts.drones import DroneCounters, DroneStatus
+from mcc.contracts.schedules import RunOutcome
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.triggers import TriggerVerdict
 from mcc.dispatch.work_metrics import WorkMetrics
 from mcc.store.database.errors import StoreError
+from mcc.store.doors.delivery_lists import DeliveryLoad
 from mcc.store.store import Store
 from mcc.store.upkeep.load import Load
 
@@ -38,7 +42,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.work = WorkMetrics(self._registry)
         self._counts: Mapping[OrderStatus, int] = {}
-        self._load = Load({}, {}, 0)
+        self._load, self._delivering = Load({}, {}, 0), DeliveryLoad({}, 0.0)
+        self._deliveries = DeliveryGauges(self._registry)
         self._count_at = float("-inf")
         self._orders = Gauge(
             "mcc_orders", "Orders by status, as last counted: of many, seldom.", ["status"], registry=self._registry
@@ -67,6 +72,19 @@ class Metrics:
             counter: Gauge(f"mcc_{counter}", field.description or counter, registry=self._registry)
             for counter, field in DroneCounters.model_fields.items()
         }
+        self._runs = Counter(
+            "mcc_schedule_runs",
+            "Runs of schedules that this process saw to, by outcome; missed ones by instants.",
+            ["outcome"],
+            registry=self._registry,
+        )
+        for outcome in get_args(RunOutcome):
+            self._runs.labels(outcome)
+        self._triggered = Counter(
+            "mcc_trigger_deliveries", "Deliveries to triggers, by verdict.", ["verdict"], registry=self._registry
+        )
+        for verdict in get_args(TriggerVerdict):
+            self._triggered.labels(verdict)
         self._viewers = Gauge("mcc_viewers", "Event streams open in this process.", registry=self._registry)
         self._hints = Gauge("mcc_redis_connected", "1 while hints from Redis are heard.", registry=self._registry)
         labels = ["method", "route", "status"]
@@ -85,7 +103,7 @@ class Metrics:
         begun = time.monotonic()
         if begun >= self._count_at:
             self._counts = store.orders.counts()
-            self._load = store.load.load()
+            self._load, self._delivering = store.load.load(), store.webhooks.lists.load()
             self._count_at = time.monotonic() + COUNT_SHARE * (time.monotonic() - begun)
 
     def _show_load(self, queues: Iterable[str]) -> None:
@@ -94,16 +112,25 @@ class Metrics:
         for kind in KINDS:
             waiting = self._load.pending.get(kind)
             self._pending.labels(kind).set(waiting.items if waiting else 0)
-        self._asked.set(max((one.oldest_seconds for one in self._load.pending.values()), default=0.0))
+        self._asked.set(max((items.oldest_seconds for items in self._load.pending.values()), default=0.0))
         self._bytes.set(self._load.database_bytes)
+        self._deliveries.show(self._delivering)
 
     def answered(self, scope: Scope, status: int | None, seconds: float) -> None:
         """Count an answered request. `status` None: the caller left before the answer. Unknown paths share a label."""
         method = scope["method"] if scope["method"] in METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(method, route, str(status or "gone")).inc()
-        if not route.endswith("/events"):
+        if not route.endswith(("/events", "/stream")):
             self._seconds.labels(method, route).observe(seconds)
+
+    def fired(self, outcome: RunOutcome, count: int) -> None:
+        """Count runs of schedules."""
+        self._runs.labels(outcome).inc(count)
+
+    def delivered(self, verdict: str) -> None:
+        """Count a delivery to a trigger."""
+        self._triggered.labels(verdict).inc()
 
     def text(self, store: Store, queues: Iterable[str], viewers: int, connected: bool | None) -> bytes:
         """All metrics in Prometheus' text format. Reads orders and drones from `store`. Raises `StoreUnavailable`."""

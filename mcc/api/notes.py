@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from mcc.api.service import API, PAGE_LIMIT, PRINCIPAL, ServiceHere, Window, WindowHere, answer, answers, whole
+from mcc.api.access.callers import CallerHere
+from mcc.api.service import API, PAGE_LIMIT, ServiceHere, Window, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
 from mcc.contracts.notes import DecideNote, Note, NoteKind, NoteState
 
@@ -40,16 +41,18 @@ async def history(
 
 
 @router.post("/notes/decide", responses=answers(Note))
-async def decide(decision: DecideNote, service: ServiceHere) -> Response:
+async def decide(decision: DecideNote, service: ServiceHere, caller: CallerHere) -> Response:
     """Accept a pending version of a memory, which from now on counts for agents of all sessions, or reject it.
 
     Repeating a decision changes nothing. Answered with 409: a different decision, and one about a version whose place a
     later one has taken.
     """
-    return answer(await service.write(service.store.notes.decide, decision, principal=PRINCIPAL))
+    return answer(await service.write(service.store.notes.decide, decision, by=caller.actor))
 
 
 @router.delete("/notes", responses=answers(Note))
-async def remove(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
+async def remove(
+    project: Project, kind: NoteKind, name: NoteName, service: ServiceHere, caller: CallerHere
+) -> Response:
     """Remove a note, so that agents no longer read it. Its versions stay in the history until they are pruned."""
-    return answer(await service.write(service.store.notes.remove, project, kind, name, principal=PRINCIPAL))
+    return answer(await service.write(service.store.notes.remove, project, kind, name, by=caller.actor))

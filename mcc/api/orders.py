@@ -2,38 +2,40 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.openapi.models import Example
+from pydantic import Field
 from starlette.responses import Response
 
+from mcc.api.access.callers import Caller, CallerHere
 from mcc.api.controls import Requested, announce, with_recipients
 from mcc.api.problems import Refusal
 from mcc.api.service import (
     API,
-    PRINCIPAL,
-    Cursor,
-    Limit,
+    PAGE_LIMIT,
     OrderId,
     Service,
     ServiceHere,
     answer,
     answers,
-    page,
+    whole,
 )
 from mcc.api.streams import Begun, TextStream
 from mcc.api.submission import checked
 from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
+from mcc.contracts.callers import AccessScope
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import Label, NewFork, NewOrder, OrderKind, WorkOrder
-from mcc.contracts.order import Path as WorkspacePath
+from mcc.contracts.entry_lines import EntryLine
+from mcc.contracts.order import NewFork, NewOrder, OrderKind, WorkOrder
+from mcc.contracts.order_lists import OrderCount, OrderCriteria, OrderPage, SummaryPage
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.sessions import SessionDefaults
-from mcc.contracts.shape import Identifier, Moment, Name, now, to_json
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.shape import now, to_json
 from mcc.store.database.errors import StoreError, StoreFull
+from mcc.store.people.owners import Thing
 from mcc.store.rows.forking import same_input
 from mcc.store.rows.values import Placed
 from mcc.store.store import Store
@@ -55,6 +57,15 @@ RecordId = Annotated[str, Path(max_length=200)]
 ArtifactId = Annotated[str, Path(max_length=200)]
 Attended = Annotated[bool, Header(alias="MCC-Attended", description="A person watches and can be asked.")]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+
+
+class ListQuery(OrderCriteria):
+    """The query of a list of orders. `view`: whole orders, or summaries."""
+
+    view: Literal["full", "summary"] = "full"
+    cursor: Annotated[str | None, Field(max_length=500)] = None
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
+
 
 EXAMPLES: dict[str, Example] = {
     "question": {
@@ -103,15 +114,19 @@ PLACED = answers(WorkOrder, 201) | answers(WorkOrder)
 async def place(
     new: Annotated[NewOrder, Body(openapi_examples=EXAMPLES)],
     service: ServiceHere,
+    caller: CallerHere,
     idempotency_key: IdempotencyKey = None,
     attended: Attended = False,
 ) -> Response:
     """Accept a work order. Once the answer is 201, the order is a row in the database and will be executed.
 
     If neither the order nor the operator sets `on_ask`, tool calls that need a person's approval wait for it with
-    `MCC-Attended: true`, and are denied without.
+    `MCC-Attended: true`, and are denied without. The session and the document of others need the right `operate`,
+    as does a `when_busy` that steers or interrupts a turn of others.
     """
-    placed, requested = await service.write(_place, service, new, idempotency_key, attended)
+    for refused in (await service.ownership.refused_places(caller, [new])).values():
+        raise refused
+    placed, requested = await service.write(_place, service, new, caller, idempotency_key, attended)
     order = placed.order
     if placed.created:
         service.notices.placed(order)
@@ -122,40 +137,27 @@ async def place(
     return answer(order, 201 if placed.created else 200, {"Location": f"orders/{order.id}"})
 
 
-@router.get("/orders", responses=answers(Listing[WorkOrder]))
+@router.get("/orders", responses=answers(OrderPage | SummaryPage))
 async def list_orders(
     service: ServiceHere,
-    status: OrderStatus | None = None,
-    session_id: Identifier | None = None,
-    label: Label | None = None,
-    agent: Name | None = None,
-    workspace: WorkspacePath | None = None,
-    kind: OrderKind | None = None,
-    since: Moment | None = None,
-    part: IdPart | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 50,
+    filters: Annotated[ListQuery, Query()],
 ) -> Response:
-    """Orders, newest first. `part` selects those whose id begins or ends with it, `since` those placed at that time or
-    later.
+    """Orders, newest first, that fit all filters; of several values of one filter, one has to fit.
 
-    With `agent`, `workspace` or `kind`, a page may have fewer orders than `limit`, even none, and yet a `next_cursor`.
-    Orders that compact a session are listed with `kind=compact` alone.
+    `view` summary: with the beginnings of their prompts, without answers and results, and with what waits for a person.
+    A request looks at 20,000 orders at most: a page may have fewer orders than `limit`, even none, and yet a
+    `next_cursor`; `searched_to` then says how far it looked. Orders that compact a session are listed with
+    `kind=compact` alone.
     """
-    orders = await service.offload(
-        service.store.orders.list,
-        status=status,
-        session_id=session_id,
-        label=label,
-        agent=agent,
-        workspace=workspace,
-        kind=kind,
-        since=since,
-        part=part,
-        cursor=cursor,
-        limit=limit,
-    )
-    return page(orders)
+    lists = service.store.order_lists
+    read = lists.find if filters.view == "full" else lists.summaries
+    return answer(await service.offload(read, filters, cursor=filters.cursor, limit=filters.limit))
+
+
+@router.get("/orders/counts", responses=answers(Listing[OrderCount]))
+async def count_orders(service: ServiceHere) -> Response:
+    """Numbers of unfinished orders by status and reason."""
+    return whole(await service.offload(service.store.order_lists.counts))
 
 
 @router.get("/orders/{order_id}", responses=answers(WorkOrder))
@@ -198,28 +200,42 @@ async def journal(
     after: Annotated[int, Query(ge=0, le=10**15)] = 0,
     limit: Annotated[int, Query(ge=1, le=JOURNAL_LIMIT)] = JOURNAL_LIMIT,
     cursor: Annotated[int, Query(ge=0, le=10**15)] = 0,
+    kind: Annotated[list[str] | None, Query(max_length=50)] = None,
+    record_id: Annotated[str | None, Query(max_length=200)] = None,
+    call_id: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page.
+    """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page. Only those of
+    these kinds, of this record, of this tool call, where such are named.
 
     A page ends with `limit` entries, or sooner when they are large. 410 when the journal was pruned; the record is
     kept.
     """
+    if kind or record_id is not None or call_id is not None:
+        kinds, after = frozenset(kind or ()), max(after, cursor)
+
+        def picked(line: EntryLine) -> bool:
+            named = record_id in (None, line.record) and call_id in (None, line.call)
+            return named and (not kinds or line.kind in kinds)
+
+        return answer(await service.reader.journal_page(order_id, picked, after, limit))
     return answer(await service.offload(_journal_page, service.store, order_id, max(after, cursor), limit))
 
 
 @router.post("/orders/{order_id}/retry", status_code=201, responses=PLACED)
-async def retry(order_id: OrderId, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+async def retry(
+    order_id: OrderId, service: ServiceHere, caller: CallerHere, idempotency_key: IdempotencyKey = None
+) -> Response:
     """A new order from the same input, as the next turn of the same session; 409 while the order has not ended."""
 
     def place() -> Placed:
-        return service.store.orders.retry(order_id, principal=PRINCIPAL, idempotency_key=idempotency_key)
+        return service.store.orders.retry(order_id, by=caller.actor, idempotency_key=idempotency_key)
 
-    return await _place_derived(service, order_id, place)
+    return await _place_derived(service, caller, order_id, place)
 
 
 @router.post("/orders/{order_id}/fork", status_code=201, responses=PLACED)
 async def fork(
-    order_id: OrderId, asked: NewFork, service: ServiceHere, idempotency_key: IdempotencyKey = None
+    order_id: OrderId, asked: NewFork, service: ServiceHere, caller: CallerHere, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """A new order, in a session of its own, that begins with entries 1 to `after` of this one and continues from there.
 
@@ -228,14 +244,18 @@ async def fork(
     """
 
     def place() -> Placed:
-        return service.store.orders.fork(order_id, asked, principal=PRINCIPAL, idempotency_key=idempotency_key)
+        return service.store.orders.fork(order_id, asked, by=caller.actor, idempotency_key=idempotency_key)
 
-    return await _place_derived(service, order_id, place)
+    return await _place_derived(service, caller, order_id, place)
 
 
 @router.post("/orders/{order_id}/revert", status_code=201, responses=PLACED)
 async def revert(
-    order_id: OrderId, service: ServiceHere, asked: NewRevert | None = None, idempotency_key: IdempotencyKey = None
+    order_id: OrderId,
+    service: ServiceHere,
+    caller: CallerHere,
+    asked: NewRevert | None = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """A new order that restores the workspace's files to their state before this order wrote, or after its entry `to`.
 
@@ -247,18 +267,18 @@ async def revert(
     def place() -> Placed:
         check_disk(service)
         wanted = asked or NewRevert()
-        return service.store.orders.revert(order_id, wanted, principal=PRINCIPAL, idempotency_key=idempotency_key)
+        return service.store.orders.revert(order_id, wanted, by=caller.actor, idempotency_key=idempotency_key)
 
-    return _answer_placed(service, await service.write(place))
+    return answer_placed(service, await service.write(place))
 
 
 @router.post("/orders/{order_id}/rollback", responses=answers(WorkOrder))
-async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
+async def roll_back(order_id: OrderId, service: ServiceHere, caller: CallerHere) -> Response:
     """Remove an ended turn from the context of its session's later turns; it stays in the history.
 
     409 while the order has not ended. Repeating the request changes nothing.
     """
-    return answer(await service.write(service.store.orders.roll_back, order_id, principal=PRINCIPAL))
+    return answer(await service.write(service.store.orders.roll_back, order_id, by=caller.actor))
 
 
 def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
@@ -283,7 +303,7 @@ def check_disk(service: Service) -> None:
 
 
 def _place(
-    service: Service, new: NewOrder, idempotency_key: str | None, attended: bool
+    service: Service, new: NewOrder, caller: Caller, idempotency_key: str | None, attended: bool
 ) -> tuple[Placed, Sequence[Requested]]:
     store = service.store
     check_disk(service)
@@ -292,11 +312,12 @@ def _place(
     blueprint = service.catalogue.find(accepted.blueprint).blueprint if accepted.blueprint else None
     placed = store.orders.place(
         accepted,
-        principal=PRINCIPAL,
+        by=caller.actor,
         idempotency_key=idempotency_key,
         blueprint=blueprint,
         on_ask=service.settings.approvals.on_ask or ("wait" if attended else "deny"),
         request=as_asked(new, filled, accepted),
+        anybodys=AccessScope.OPERATE in caller.scopes,
     )
     return placed, controls_by_placing(store, [placed])
 
@@ -334,20 +355,33 @@ def controls_by_placing(store: Store, placed: Iterable[Placed]) -> Sequence[Requ
     return requested
 
 
-async def _place_derived(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
+async def _place_derived(service: Service, caller: Caller, order_id: str, place: Callable[[], Placed]) -> Response:
     """Check the input of an existing order again and place a new order made from it."""
+    await check_document(service, caller, order_id)
 
     def checked_and_placed() -> Placed:
-        # What the original named may no longer be allowed, or no longer exist.
-        check_disk(service)
-        new = same_input(service.store.orders.get(order_id), now())
-        checked(new, service.settings, service.store.leases.registrations(), now())
+        check_again(service, order_id)
         return place()
 
-    return _answer_placed(service, await service.write(checked_and_placed))
+    return answer_placed(service, await service.write(checked_and_placed))
 
 
-def _answer_placed(service: Service, placed: Placed) -> Response:
+async def check_document(service: Service, caller: Caller, order_id: str) -> None:
+    """Raises `Refusal` where this order works on a document that the caller may not change: an order made from it
+    would, whoever placed the first one."""
+    source = await service.offload(service.store.orders.get, order_id)
+    await service.ownership.check(caller, Thing.DOCUMENT, source.document_id)
+
+
+def check_again(service: Service, order_id: str) -> None:
+    """Raises what placing an order with the input of this one would: what it named may no longer be allowed, or no
+    longer exist."""
+    check_disk(service)
+    new = same_input(service.store.orders.get(order_id), now())
+    checked(new, service.settings, service.store.leases.registrations(), now())
+
+
+def answer_placed(service: Service, placed: Placed) -> Response:
     if placed.created:
         service.notices.placed(placed.order)
     # Relative to the call of another order: a proxy may have put a prefix before the path.

@@ -1,6 +1,7 @@
 """Error responses: every error becomes problem JSON (RFC 9457) with a sentence, never a traceback."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
@@ -13,6 +14,8 @@ from starlette.responses import Response
 
 from mcc.api.catalogue import UnlistedBlueprint
 from mcc.contracts.answers import Problem
+from mcc.contracts.budgets import BudgetOfDay
+from mcc.contracts.callers import AccessScope
 from mcc.contracts.documents import VersionConflict
 from mcc.contracts.invisible import escape_invisible_json
 from mcc.contracts.order import MAX_BATCH_ORDERS
@@ -21,6 +24,7 @@ from mcc.documents import change
 from mcc.documents.reading import BlueprintError
 from mcc.redaction import Redactor
 from mcc.rules.mistakes import Mistake, mistakes
+from mcc.schedules.cron import BadTiming
 from mcc.store.database import errors
 
 log = logging.getLogger(__name__)
@@ -45,17 +49,44 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownApproval: 404,
     errors.UnknownNote: 404,
     errors.TooManyNotes: 409,
+    errors.SpentLink: 410,
+    errors.SpentCode: 410,
+    errors.UnknownSignin: 404,
+    errors.SpentLogout: 400,
+    errors.DisabledPerson: 403,
+    errors.PersonOfProvider: 409,
+    errors.UnknownPerson: 404,
+    errors.UnknownToken: 404,
+    errors.TooManyTokens: 409,
+    errors.TooManyLogins: 429,
     errors.UnknownArtifact: 404,
     errors.CannotAttach: 422,
     errors.TooManyFiles: 429,
+    errors.UnknownView: 404,
+    errors.TooManyViews: 409,
+    errors.UnknownDrone: 404,
+    errors.UnknownSchedule: 404,
+    errors.TooManySchedules: 409,
+    errors.ScheduleNameTaken: 409,
+    errors.ScheduleChanged: 409,
     errors.AlreadyDecided: 409,
+    errors.ItemChanged: 409,
     errors.ApprovalOver: 410,
     errors.CannotRemember: 422,
     errors.UnknownGrant: 404,
     errors.UnknownServerTool: 404,
+    errors.UnknownWebhook: 404,
+    errors.TooManyWebhooks: 409,
+    errors.WebhookNameTaken: 409,
+    errors.WebhookIsBuiltIn: 409,
+    errors.SecretsOverlap: 409,
+    errors.WebhookIsOff: 409,
+    errors.UnknownDelivery: 404,
+    errors.DeliveryIsNotDead: 409,
     errors.BadCursor: 400,
     errors.IdempotencyConflict: 409,
     errors.SessionBusy: 409,
+    errors.OrderOfOthers: 403,
     errors.DocumentBusy: 409,
     errors.NotAConversation: 422,
     errors.ContextIsFixed: 409,
@@ -68,9 +99,11 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.ControlNotTaken: 409,
     errors.CannotFork: 422,
     errors.NotRevertible: 422,
+    errors.NotDeliverable: 422,
     errors.ForkOfPruned: 409,
     errors.JournalPruned: 410,
     errors.QueueFull: 429,
+    errors.BudgetUsedUp: 429,
     errors.TooManyControls: 429,
     errors.StoreFenced: 409,
     errors.ControlsPending: 409,
@@ -87,6 +120,7 @@ WAITS: Mapping[type[errors.StoreError], int] = {
     errors.StoreUnavailable: RETRY_SECONDS,
     errors.QueueFull: QUEUE_SECONDS,
     errors.TooManyControls: QUEUE_SECONDS,
+    errors.TooManyLogins: 60,
 }
 
 
@@ -102,12 +136,18 @@ class Unacceptable(Exception):
 
 
 class Refusal(Exception):
-    """Ends a request with a problem of this status, detail and headers."""
+    """Ends a request with a problem of this status, detail and headers. `needs`: the right that the caller lacks."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, *, needs: str | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.headers = headers
+        self.needs = needs
+
+    def answer(self) -> Response:
+        return problem(self.status, str(self), headers=self.headers, needs=self.needs)
 
 
 def problem(
@@ -117,6 +157,9 @@ def problem(
     errors: Sequence[dict[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
     id: str | None = None,
+    needs: str | None = None,
+    error: str | None = None,
+    budget: BudgetOfDay | None = None,
 ) -> Response:
     details = Problem(
         title=HTTPStatus(status).phrase,
@@ -124,8 +167,15 @@ def problem(
         detail=detail,
         errors=tuple(errors) if errors is not None else None,
         id=id,
+        needs=needs,
+        error=error,
+        budget=budget,
     )
-    body = escape_invisible_json(to_json(details.model_dump(exclude_none=True)))
+    told = details.model_dump(exclude_none=True)
+    if budget is not None:
+        # As a whole: null in it says that any amount may be spent.
+        told["budget"] = budget.model_dump()
+    body = escape_invisible_json(to_json(told))
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 
@@ -139,17 +189,22 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("the store failed in a way that has no answer of its own", exc_info=error)
         wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
+        left = None
+        if isinstance(error, errors.BudgetUsedUp):
+            left, wait = error.left, max(1, math.ceil(error.seconds))
         headers = None if wait is None else {"Retry-After": str(wait)}
         detail = redactor().text(str(error))
         if isinstance(error, errors.JournalPruned):
             detail = f"{detail}: GET /api/v1/orders/{error.order_id}/record"
-        return problem(status, detail, headers=headers)
+        needs = AccessScope.OPERATE.value if isinstance(error, errors.OrderOfOthers) else None
+        return problem(status, detail, headers=headers, budget=left, needs=needs)
 
     app.add_exception_handler(errors.StoreError, store)
     app.add_exception_handler(change.DispatchRefused, _refused_change)
     app.add_exception_handler(BlueprintError, _blueprint)
     app.add_exception_handler(UnlistedBlueprint, _unknown_blueprint)
     app.add_exception_handler(Unacceptable, _unacceptable)
+    app.add_exception_handler(BadTiming, _bad_timing)
     app.add_exception_handler(Refusal, _refusal)
 
 
@@ -184,6 +239,8 @@ def mistake_in(error: Exception) -> tuple[int, Mistake]:
     match error:
         case Unacceptable():
             return 422, Mistake(error.field, str(error))
+        case Refusal():
+            return error.status, Mistake("", str(error))
         case change.DispatchRefused():
             field, message = _field_and_message(next(iter(error.sentences), str(error)))
             return error.status, Mistake(field, f"{message}.")
@@ -193,6 +250,12 @@ def mistake_in(error: Exception) -> tuple[int, Mistake]:
             return 404, Mistake("blueprint", str(error))
         case _:
             return _status_of(error), Mistake("", str(error))
+
+
+async def _bad_timing(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BadTiming)
+    mistake = Mistake(error.place, str(error))
+    return problem(422, mistake.sentence, errors=[asdict(mistake)])
 
 
 async def _unacceptable(_: Request, error: Exception) -> Response:
@@ -250,4 +313,4 @@ async def _unknown_blueprint(_: Request, error: Exception) -> Response:
 
 async def _refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return problem(error.status, str(error), headers=error.headers)
+    return error.answer()

@@ -5,6 +5,7 @@ import errno
 import logging
 import socket
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -14,10 +15,16 @@ import uvloop
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mcc import oidc
+from mcc.addresses import Endpoint
 from mcc.api.app import RedisAccess, build_app
 from mcc.api.health import Metrics
 from mcc.api.problems import problem
+from mcc.api.schedules.fires import ScheduleFires
+from mcc.api.schedules.routes import preparing
 from mcc.api.service import Service
+from mcc.api.triggers.ready import ReadyTrigger, ready_triggers
+from mcc.contracts.callers import OPERATOR, Actor
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.checks import DroneChecks
@@ -33,13 +40,16 @@ from mcc.resources import tune_allocator
 from mcc.settings import (
     BadSettings,
     ServiceSettings,
+    client_secret,
     metrics_token,
     operator_token,
     refuse_open_door,
+    trigger_secrets,
     watched_secrets,
 )
 from mcc.store.database.errors import StoreError
 from mcc.store.store import STORE_SECONDS, Store, open_store
+from mcc.webhooks.courier import courier_of
 
 HEAD_SECONDS = 10.0
 LINGER_BYTES = 1024 * 1024
@@ -153,10 +163,13 @@ class ApiServer(uvicorn.Server):
 
 
 class Tokens(NamedTuple):
-    """The operator's token, and the one that opens `/metrics` alone, if there is one."""
+    """The operator's token; the one that opens `/metrics` alone, and the secret for the provider of identities, if
+    there are any; triggers with theirs."""
 
     operator: str
     metrics: str | None
+    client: str | None
+    triggers: Mapping[str, ReadyTrigger]
 
 
 def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) -> int:
@@ -168,7 +181,10 @@ def serve(settings: ServiceSettings, *, listening: socket.socket | None = None) 
         log.warning("%s", settings.passed_over)
     try:
         refuse_open_door(settings)
-        tokens = Tokens(operator_token(settings), metrics_token(settings))
+        triggers = ready_triggers(settings, trigger_secrets(settings))
+        tokens = Tokens(operator_token(settings), metrics_token(settings), client_secret(settings), triggers)
+        if settings.oidc is not None and not oidc.is_installed():
+            raise BadSettings(f"{settings.configuration.place_of('oidc')}: {oidc.MISSING}, or remove the table.")
         store = _open_store(settings)
     except BadSettings as error:
         return _fail(str(error), USAGE)
@@ -243,16 +259,26 @@ async def _run(
         store,
         token=tokens.operator,
         metrics_token=tokens.metrics,
+        client_secret=tokens.client,
         redis=RedisAccess(nudger, publisher, connector(redis), checks, redis.prefix),
         trouble=lambda: sweeps.trouble,
         metrics=metrics,
+        triggers=tokens.triggers,
     )
-    housekeeping = Housekeeping(store, settings.retention_days, lambda: app.state.service.feed.watched)
+    service: Service = app.state.service
+    if "schedules" not in settings.doors.off:
+        sweeps.also = ScheduleFires(store, preparing(service), service.reserve, metrics.fired).once
+    housekeeping = Housekeeping(store, settings.retention_days, lambda: service.feed.watched)
     housekeeping.start()
-    log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
+    host, port = listening.getsockname()[:2]
+    log.info("MCC answers at http://%s:%s", host, port)
+    courier = courier_of(settings, store, f"http://{Endpoint(host, port)}", watched_secrets(settings))
+    sending = asyncio.create_task(courier.run(), name="webhooks")
     try:
-        await ApiServer(configured(app), app.state.service).serve(sockets=[listening])
+        await ApiServer(configured(app), service).serve(sockets=[listening])
     finally:
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=GRACE_SECONDS)
         housekeeping.stop()
         await publisher.close()
         await checks.close()
@@ -292,6 +318,12 @@ def _open_store(settings: ServiceSettings) -> Store:
     if problem is not None:
         store.close()
         raise UnfitServer(problem)
+    try:
+        # Before the first order: drones, too, reserve by what stands in the database.
+        store.budgets.make_usual(settings.budgets.budget, settings.budgets.timezone, by=Actor(OPERATOR))
+    except StoreError as error:
+        store.close()
+        raise UnfitServer(f"the budgets cannot be written: {error}") from error
     return store
 
 

@@ -4,16 +4,24 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
+from mcc.api.access.credentials import Credentials
+from mcc.api.access.open_credentials import OpenCredentials
+from mcc.api.access.ownership import Ownership
+from mcc.api.access.polls import Polls
+from mcc.api.access.scopes import API as API
 from mcc.api.catalogue import Catalogue
+from mcc.api.doctor_runs import DoctorRuns
 from mcc.api.function_rules import FunctionRules
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
+from mcc.api.stuck import StuckOrders
+from mcc.api.triggers.taking import TriggerDoor
 from mcc.contracts.answers import Problem
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.ids import is_identifier
@@ -21,17 +29,21 @@ from mcc.contracts.invisible import escape_invisible_json
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
-from mcc.contracts.wire import Wake
+from mcc.contracts.wire import InboxMoved, Wake
 from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, status_hint
 from mcc.feed.feed import Feed
+from mcc.reading.reader import OrderViews
 from mcc.redaction import Redactor
 from mcc.resources import Reserve
 from mcc.settings import ServiceSettings
 from mcc.store.database.errors import BadCursor, StoreError
 from mcc.store.rows.values import Page, Placed
 from mcc.store.store import BoundedOffload, Offload, Store
+
+if TYPE_CHECKING:
+    from mcc.oidc.flow import OidcFlow
 
 BATCH_MESSAGES = 200
 """How many messages are sent to Redis together."""
@@ -89,6 +101,12 @@ class Notices:
             self._publisher.report_status(order)
             self._send(self._publisher.publish([hint]))
             self._send(self._publish_newest(self._publisher, order))
+
+    def inbox_moved(self, order_id: str) -> None:
+        """An item of this order's was settled."""
+        self._feed.inbox.changed()
+        if self._publisher is not None:
+            self._send(self._publisher.publish([InboxMoved(order_id=order_id)]))
 
     def controlled(self, order_id: str, number: int, incarnations: Iterable[str]) -> None:
         """Wake these drone processes, one of which runs the order: a control with this number waits for it."""
@@ -148,11 +166,6 @@ class Notices:
             log.warning("order %s was not nudged (%s); a sweep will find it", order.id, error)
 
 
-API = "/api/v1"
-
-PRINCIPAL = "operator"
-"""The principal of every request, since there is one token, the operator's."""
-
 PAGE_LIMIT = 200
 
 
@@ -164,7 +177,10 @@ class Service:
     writers of a locked database. `slow` runs reads that may take long, few at a time.
 
     `trouble` answers why the database cannot be written now, "" when it can. `redactor` removes the secrets that the
-    service knows. `checks` None: there is no Redis.
+    service knows. `stuck`: the orders that make no progress. `reader` answers what people read of one
+    order. `checks` None: there is no Redis. `open_credentials` ends event streams
+    with their sign-in or token. `ownership` says whose things are. `provider` None: nobody signs in by one. `triggers`
+    takes deliveries from outside.
     """
 
     settings: ServiceSettings
@@ -179,8 +195,17 @@ class Service:
     catalogue: Catalogue
     slow: BoundedOffload
     function_rules: FunctionRules
+    credentials: Credentials
+    open_credentials: OpenCredentials
+    ownership: Ownership
+    stuck: StuckOrders
+    reader: OrderViews
+    triggers: TriggerDoor
     redactor: Callable[[], Redactor] = Redactor
     checks: DroneChecks | None = None
+    doctor: DoctorRuns = field(default_factory=DoctorRuns)
+    polls: Polls = field(default_factory=Polls)
+    provider: "OidcFlow | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,31 @@
 """Server-sent events over HTTP: endpoints, resuming at an entry, and disconnecting viewers that accept no data."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+import mcc
+from mcc.api.access.callers import Caller, CallerHere
+from mcc.api.access.open_credentials import Ended
 from mcc.api.problems import Refusal
-from mcc.api.service import API, ERRORS, OrderId, ServiceHere
+from mcc.api.service import API, ERRORS, OrderId, Service, ServiceHere
+from mcc.console.files import installed
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL
+from mcc.feed.combined import MOST_ORDERS, CombinedStream
 from mcc.feed.feed import Feed
-from mcc.feed.frames import retry_frame
+from mcc.feed.frames import plain_frame, retry_frame
 from mcc.store.database.errors import StoreError, UnknownOrder
 
 RETRY_MILLISECONDS = 1_000
+SIGNED_OUT_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -66,34 +75,56 @@ class TextStream(StreamingResponse):
             log.warning("an answer broke off, the database failed: %s", error)
 
 
+@contextlib.contextmanager
+def without_end() -> Iterator[Ended]:
+    """The right of whoever has the operator's token."""
+    yield asyncio.get_running_loop().create_future()
+
+
 class EventStream(Response):
-    """Sends `events` until they end, the database fails, the viewer disconnects, or it accepts no data for
-    `send_seconds`."""
+    """Sends `events` until they end, the database fails, the viewer disconnects, it accepts no data for
+    `send_seconds`, or the sign-in or token that it came by has ended: the last event is then `signed_out`."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes], send_seconds: float) -> None:
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        send_seconds: float,
+        right: Callable[[], AbstractContextManager[Ended]] = without_end,
+    ) -> None:
+        """`right` answers a future that is done when the viewer may watch no longer."""
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]  # Starlette has set it to 0 for the missing body.
         self._events = events
         self._send_seconds = send_seconds
+        self._right = right
+        self._begun = False
         self._sending_since: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send_all(send))
         leaving = asyncio.create_task(_disconnected(receive))
-        both, ended = {sending, leaving}, set[asyncio.Task[None]]()
-        try:
-            while not ended and (left := self._seconds_left()) > 0:
-                ended, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            # Both, whichever ended: a send that hangs would hold the connection, and a listener on it would stay for
-            # good.
-            for task in both:
-                task.cancel()
-            await asyncio.wait(both)
-        if not sending.cancelled():
-            sending.result()
+        both, ended = {sending, leaving}, set[asyncio.Future[Any]]()
+        with self._right() as right_ended:
+            try:
+                while not ended and (left := self._seconds_left()) > 0:
+                    waited: set[asyncio.Future[Any]] = {*both, right_ended}
+                    ended, _ = await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                # Both, whichever ended: a send that hangs would hold the connection, and a listener on it would stay
+                # for good.
+                for task in both:
+                    task.cancel()
+                await asyncio.wait(both)
+            if not sending.cancelled():
+                sending.result()
+            elif ended == {right_ended} and self._begun:
+                why = plain_frame("signed_out", {"why": right_ended.result()})
+                # A viewer that accepts nothing is not waited for: the connection is closed either way.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(SIGNED_OUT_SECONDS):
+                        await self._send_body(send, why, more=False)
 
     def _seconds_left(self) -> float:
         """How long the current `send` may still take."""
@@ -105,6 +136,7 @@ class EventStream(Response):
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         try:
             await self._send_timed(send, start)
+            self._begun = True
             await self._send_body(send, retry_frame(RETRY_MILLISECONDS))
             try:
                 async for chunk in self._events:
@@ -135,6 +167,7 @@ async def _disconnected(receive: Receive) -> None:
 async def order_events(
     order_id: OrderId,
     service: ServiceHere,
+    caller: CallerHere,
     after: Annotated[str | None, Query(max_length=100)] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
@@ -156,16 +189,53 @@ async def order_events(
     if end.status in FINAL:
         await service.offload(service.store.journal.check, order_id)
     _refuse_too_many(service.feed)
-    return EventStream(service.feed.stream(order_id, start, end.seq), service.feed.pace.send_seconds)
+    return stream_to(service, caller, service.feed.stream(order_id, start, end.seq))
+
+
+@router.get("/stream", responses={200: STREAM[200], **ERRORS})
+async def combined(
+    service: ServiceHere, caller: CallerHere, orders: Annotated[str, Query(max_length=MOST_ORDERS * 60)] = ""
+) -> Response:
+    """All that a page shows, in one stream: `hello` with the version of the service and the build of the page; the
+    `snapshot` and `order.status` as at `/events`; `inbox`; and the journals of up to 16 `orders`, each `ID:AFTER`, with
+    commas between them, as at `/orders/{order_id}/events`.
+
+    Entries have the id `ORDER:SEQ`. Text on its way comes joined, at most five times a second and agent. `end`: an
+    order's journal has been sent whole; `gone`: 404 there is no such order, 410 its journal was pruned, 400 its journal
+    is shorter than that. `signed_out`: the sign-in or the token has ended, and why. There is no resuming by
+    `Last-Event-ID`: open another stream with the new positions. 503 when too many are open, or the database does not
+    answer.
+    """
+    after = _positions(orders)
+    _refuse_too_many(service.feed)
+    hello = plain_frame("hello", {"version": mcc.__version__, "build": installed().build})
+    return stream_to(service, caller, await Begun.of(CombinedStream(service.feed, after).events(hello)))
 
 
 @router.get("/events", responses={200: STREAM[200], **ERRORS})
-async def all_events(service: ServiceHere) -> Response:
-    """Status changes of all orders: first `snapshot`, then one `order.status` for each change. There is no resuming:
-    a new connection starts with a new snapshot. 503 when the snapshot cannot be read."""
+async def all_events(service: ServiceHere, caller: CallerHere) -> Response:
+    """Status changes of all orders: first `snapshot`, then one `order.status` for each change; and `inbox`, how many
+    items wait for a person (`pending`) and which have `changed`. There is no resuming: a new connection starts with a
+    new snapshot. 503 when the snapshot cannot be read."""
     _refuse_too_many(service.feed)
-    events = await Begun.of(service.feed.statuses.stream())
-    return EventStream(events, service.feed.pace.send_seconds)
+    return stream_to(service, caller, await Begun.of(service.feed.statuses.stream()))
+
+
+def stream_to(service: Service, caller: Caller, events: AsyncIterator[bytes]) -> EventStream:
+    """The events, for as long as the caller may watch them."""
+    held = caller.right
+    right = without_end if held is None else lambda: service.open_credentials.watched(held.id)
+    return EventStream(events, service.feed.pace.send_seconds, right)
+
+
+def _positions(orders: str) -> Mapping[str, int]:
+    """By order, the number of the last entry that the viewer has. Raises `Refusal`."""
+    parts = [part.partition(":") for part in orders.split(",") if part]
+    if len(parts) > MOST_ORDERS:
+        raise Refusal(400, f"One stream has at most {MOST_ORDERS} orders.")
+    if not all(is_identifier(order_id) for order_id, _, _ in parts):
+        raise Refusal(400, "Name orders as ID:AFTER, with commas between them.")
+    return {order_id: _number(after or "0") for order_id, _, after in parts}
 
 
 def _number(text: str) -> int:

@@ -24,9 +24,7 @@ from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 from mcc.settings import ServiceSettings
-
-NOT_YET = ("webhook_url",)
-"""Fields that this version cannot honour. Orders that set them are refused, so that they are not silently ignored."""
+from mcc.webhooks.sending import WebhookForm
 
 CHAT_ONLY = ("result_schema", "rules", "verify")
 
@@ -77,8 +75,11 @@ def _with_workspace(new: NewOrder, workspace: str | None) -> NewOrder:
 def _checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registration]) -> str | None:
     """Check all fields but `UNCHECKED`. Answers the normalised workspace, if there is one. Raises `Unacceptable`."""
     _refuse_unavailable(new)
+    _check_webhook(new, settings)
     if new.kind is OrderKind.REVERT:
         raise Unacceptable("kind", "a revert is asked for at the order that it takes back: POST /orders/{id}/revert.")
+    if new.kind is OrderKind.DELIVER:
+        raise Unacceptable("kind", "a delivery is asked for at the order whose work it is: POST /orders/{id}/deliver.")
     if new.kind is OrderKind.COMPACT:
         raise Unacceptable("kind", "a session is compacted at the session itself: POST /sessions/{id}/compact.")
     _check_result(new)
@@ -95,6 +96,11 @@ def _checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registra
         _check_model(new.model, drones)
     workspace = None if new.workspace is None else _workspace(new.workspace, settings, drones)
     _check_ref(new)
+    if new.deliver is not None and (workspace is None or not is_git_address(workspace)):
+        raise Unacceptable(
+            "deliver",
+            "work is delivered to the git address that it began with; name one as workspace, or leave it out.",
+        )
     if workspace is not None and not is_git_address(workspace):
         _refuse_own(workspace, settings.private_places())
     for place, name in (("agent", new.agent), ("verify.agent", new.verify.agent if new.verify else None)):
@@ -183,10 +189,15 @@ def _may_bring(workspace: str, agent: str) -> bool:
     return not os.path.isdir(workspace) or os.path.isfile(os.path.join(workspace, WORKSPACE_DIRECTORY, f"{agent}.md"))
 
 
+def _check_webhook(new: NewOrder, settings: ServiceSettings) -> None:
+    if new.webhook_url is not None:
+        try:
+            WebhookForm(settings.webhooks).checked(new.webhook_url)
+        except AddressRefused as error:
+            raise Unacceptable("webhook_url", str(error)) from error
+
+
 def _refuse_unavailable(new: NewOrder) -> None:
-    for name in NOT_YET:
-        if getattr(new, name) not in (None, ()):
-            raise Unacceptable(name, f"{name} is not available in this version; leave it out.")
     for name in CHAT_ONLY if new.kind is OrderKind.GENERATE else ():
         if getattr(new, name) not in (None, ()):
             raise Unacceptable(

@@ -1,9 +1,9 @@
-"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones offer; agent files checked and trusted."""
+"""The commands `mcc agents` and `mcc models`: what live drones offer; agent files checked and trusted."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,6 @@ from mcc.view.offers import print_offers
 if TYPE_CHECKING:
     from mcc.cli.agent_files import CheckedFiles
     from mcc.contracts.answers import Offer
-    from mcc.contracts.drones import SandboxState
     from mcc.definitions.front_matter import DefinitionError
     from mcc.settings import ServiceSettings
 
@@ -313,50 +312,6 @@ def _result(result: object) -> str:
     from mcc.contracts.shape import to_json
 
     return to_json(result).decode()
-
-
-def drones(
-    call: ServiceCall,
-    verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Those that have been silent for over ten minutes as well, for a day.")
-    ] = False,
-) -> None:
-    """Drones: how full they are, how many messages they refused.
-
-    Refused are messages that nobody can use: garbage, other tasks, orders of another database.
-
-    Example: mcc drones
-    """
-    listed = call.client.drones.list(with_long_silent=every)
-    if call.printed({"items": listed}):
-        return
-    rows = [
-        (
-            drone.name,
-            drone.status,
-            f"{drone.active}/{drone.slots}",
-            drone.refused_messages,
-            ",".join(drone.queues),
-            drone.host,
-            drone.pid,
-            drone.sandbox.kind,
-        )
-        for drone in listed
-    ]
-    columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
-    print_table(columns, rows, empty="No drone. Start one with: drone work")
-    for drone in listed:
-        for wall, why in _missing(drone.sandbox).items():
-            say(f"{drone.name}: {wall} missing: {why}")
-
-
-def _missing(sandbox: "SandboxState") -> Mapping[str, str]:
-    """The parts of the sandbox that are missing, and why; "sandbox" alone where there is none at all."""
-    from mcc.contracts.drones import OFF
-
-    missing = sandbox.walls.missing
-    return {"sandbox": next(iter(missing.values()), "")} if sandbox.kind == OFF else missing
 
 
 def models(

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Protocol
 from mcc.cli.command import FAILED, USAGE, fail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
+    from typing import Unpack
 
+    from mcc.client.requests.order_filters import MoreFilters, Values
+    from mcc.client.watching import Away
     from mcc.contracts.answers import Listing
     from mcc.contracts.documents import DocumentDiff, DocumentSummary, DocumentView, HistoryItem
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
+    from mcc.contracts.order_lists import OrderPage
+    from mcc.contracts.people import PrincipalName
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.sessions import Session, SessionWithTurns
     from mcc.contracts.wire import OrderEvent
@@ -31,23 +37,26 @@ class OrderReader(Protocol):
     def list(
         self,
         *,
-        status: str | None = None,
-        session_id: str | None = None,
-        label: str | None = None,
-        agent: str | None = None,
+        status: "Values" = None,
+        session_id: "Values" = None,
+        label: "Values" = None,
+        agent: "Values" = None,
         workspace: str | None = None,
         kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
-    ) -> "Listing[WorkOrder]": ...
+        **more: "Unpack[MoreFilters]",
+    ) -> "OrderPage": ...
 
     def record(self, order_id: str) -> "ChatRecord": ...
 
     def artifact(self, order_id: str, artifact_id: str) -> str: ...
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]": ...
+    def watch(
+        self, order_id: str, after: int = 0, *, deltas: bool, away: "Away | None" = None
+    ) -> "Iterator[OrderEvent]": ...
 
 
 class SessionReader(Protocol):
@@ -97,6 +106,11 @@ class DocumentReader(Protocol):
     def export(self, document_id: str, format: str = "json") -> bytes: ...
 
 
+class NameReader(Protocol):
+    def names(self, principals: "Sequence[str]") -> "Sequence[PrincipalName]":
+        """What these are called, in the same sequence."""
+
+
 class ArchiveReader(Protocol):
     """Where reading commands read from: a client of a service, or the database."""
 
@@ -108,6 +122,9 @@ class ArchiveReader(Protocol):
 
     @property
     def sessions(self) -> SessionReader: ...
+
+    @property
+    def people(self) -> NameReader: ...
 
 
 @contextmanager
@@ -137,6 +154,7 @@ class Archive:
         self.orders = ArchivedOrders(store)
         self.sessions = ArchivedSessions(store)
         self.documents = ArchivedDocuments(store)
+        self.people: NameReader = store.people
 
 
 class ArchivedOrders:
@@ -149,38 +167,37 @@ class ArchivedOrders:
     def list(
         self,
         *,
-        status: str | None = None,
-        session_id: str | None = None,
-        label: str | None = None,
-        agent: str | None = None,
+        status: "Values" = None,
+        session_id: "Values" = None,
+        label: "Values" = None,
+        agent: "Values" = None,
         workspace: str | None = None,
         kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
-    ) -> "Listing[WorkOrder]":
-        from mcc.contracts.answers import Listing
-        from mcc.contracts.order import OrderKind
-        from mcc.contracts.status import OrderStatus
+        **more: "Unpack[MoreFilters]",
+    ) -> "OrderPage":
+        from pydantic import ValidationError
 
-        if status is not None and status not in set(OrderStatus):
-            fail(f"status: there is {', '.join(OrderStatus)}.", USAGE)
-        if kind is not None and kind not in set(OrderKind):
-            fail(f"kind: there is {', '.join(OrderKind)}.", USAGE)
-        page = self._store.orders.list(
-            status=None if status is None else OrderStatus(status),
-            session_id=session_id,
-            label=label,
-            agent=agent,
-            workspace=workspace,
-            kind=None if kind is None else OrderKind(kind),
-            since=since,
-            part=part,
-            cursor=cursor,
-            limit=limit,
-        )
-        return Listing(items=tuple(page.items), next_cursor=page.next_cursor)
+        from mcc.contracts.order_lists import OrderCriteria
+
+        several = {"status": status, "session_id": session_id, "label": label, "agent": agent, **more}
+        single = {"workspace": workspace, "kind": kind, "since": since, "part": part}
+        filters = {
+            name: (value,) if isinstance(value, str) and name not in ("group", "text") else value
+            for name, value in several.items()
+            if value is not None
+        }
+        try:
+            criteria = OrderCriteria.model_validate(
+                {**filters, **{name: value for name, value in single.items() if value is not None}}
+            )
+        except ValidationError as problem:
+            mistake = problem.errors()[0]
+            fail(f"{mistake['loc'][0]}: {mistake['msg']}", USAGE)
+        return self._store.order_lists.find(criteria, cursor=cursor, limit=limit)
 
     def record(self, order_id: str) -> "ChatRecord":
         """The stored record, which an order that has ended has, else one folded from the journal."""
@@ -205,7 +222,9 @@ class ArchivedOrders:
         except KeyError:
             raise NotFound(404, f"The text {artifact_id} of order {order_id} is not kept any more.") from None
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]":
+    def watch(
+        self, order_id: str, after: int = 0, *, deltas: bool, away: "Away | None" = None
+    ) -> "Iterator[OrderEvent]":
         """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and
         watching it would never end."""
         from mcc.contracts.status import FINAL
@@ -226,9 +245,9 @@ class ArchivedSessions:
         self._store = store
 
     def get(self, session_id: str, *, before: int | None = None, limit: int = 50) -> "SessionWithTurns":
-        from mcc.api.service import PRINCIPAL
+        from mcc.contracts.callers import OPERATOR
 
-        return self._store.sessions.turns(session_id, before=before, limit=limit, principal=PRINCIPAL)
+        return self._store.sessions.turns(session_id, before=before, limit=limit, principal=OPERATOR)
 
     def list(
         self,
@@ -239,13 +258,13 @@ class ArchivedSessions:
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[Session]":
-        from mcc.api.service import PRINCIPAL
         from mcc.contracts.answers import Listing
+        from mcc.contracts.callers import OPERATOR
         from mcc.store.work.session_search import SessionFilter
 
         shown = archived if archived is not None or part is not None else False
         wanted = SessionFilter(shown, text, part, cursor)
-        page = self._store.sessions.list(wanted, principal=PRINCIPAL, limit=limit)
+        page = self._store.sessions.list(wanted, principal=OPERATOR, limit=limit)
         return Listing(items=tuple(page.items), next_cursor=page.next_cursor)
 
 

@@ -24,8 +24,8 @@ def backup(
 ) -> None:
     """Write orders, sessions, journals, records, documents and kept texts to one file, as they are at this moment.
 
-    The service and its drones may run meanwhile, on SQLite and on PostgreSQL. Not in the file: tokens, keys,
-    configuration, workspaces.
+    The service and its drones may run meanwhile, on SQLite and on PostgreSQL. Not in the file: sign-ins, one-time
+    codes, keys, secrets of webhooks and what was sent to them, configuration, workspaces; tokens only as digests.
 
     Example: mcc backup ~/mcc-$(date +%F).backup
     """

@@ -144,7 +144,7 @@ def open_blueprints(url: str | None, data_dir: Path | None) -> Iterator[tuple[Kn
     if server is None:
         yield LocalBlueprints(settings), False
         return
-    with exit_on_client_errors(settings.data_dir):
+    with exit_on_client_errors(settings.data_dir, server):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:

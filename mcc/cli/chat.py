@@ -88,7 +88,7 @@ def chat(
         fields = {**order_fields(place, options), "session_id": None}
         request = OrderRequest(PLACEHOLDER, fields, here=place.workspace is None)
         service = service_for(settings, url, request, request.checked())
-        with service as (server, here_only), exit_on_client_errors(settings.data_dir):
+        with service as (server, here_only), exit_on_client_errors(settings.data_dir, server):
             from mcc.client import MCC
 
             with MCC(server.url, token=server.token) as client:

@@ -1,10 +1,11 @@
-"""The commands `mcc orders retry`, `fork`, `rollback` and `revert`: make new orders of earlier ones, or undo those."""
+"""The commands `mcc orders retry`, `fork`, `deliver`, `rollback`, `revert`: make orders of earlier ones, undo those."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import print_wrapped, say
+from mcc.cli.command import FAILED, USAGE, fail, print_wrapped, say
+from mcc.cli.order_filters import OrderFilters, of_all
 from mcc.cli.orders import OrderId
 from mcc.cli.server import ServiceCall
 
@@ -12,12 +13,37 @@ if TYPE_CHECKING:
     from mcc.contracts.order import WorkOrder
 
 
-def retry(call: ServiceCall, order_id: OrderId) -> None:
-    """Place an order that has ended once more, as the next turn of its session.
+def retry(
+    call: ServiceCall,
+    order_id: Annotated[
+        str | None, typer.Argument(help="The order: its id, 4 characters or more of an end of it, or @last.")
+    ] = None,
+    *,
+    filters: OrderFilters,
+    agent: Annotated[list[str] | None, typer.Option(help="Only those of this agent; repeatable.")] = None,
+) -> None:
+    """Place an order that has ended once more, as the next turn of its session; or without an order, all that failed
+    and fit the options that choose orders, or with --status those that ended so.
 
-    Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
+    Example: mcc orders retry --fingerprint 0123456789ab
     """
-    _print_placed(call, call.client.orders.retry(order_id))
+    from mcc.contracts.status import FINAL, OrderStatus
+
+    asked = {**filters.arguments(call.client), "agent": agent or None}
+    if order_id is not None:
+        if any(value is not None for value in asked.values()):
+            fail("Name one order, or say which: both would mean two things.", USAGE)
+        return _print_placed(call, call.client.orders.retry(order_id))
+    statuses = asked["status"] or [OrderStatus.FAILED.value]
+    if unfinished := [status for status in statuses if status not in FINAL]:
+        fail(f"--status: orders that are {unfinished[0]} cannot be placed once more.", USAGE)
+    items = list(of_all(call, "retry", asked, within={"status": statuses}))
+    if not call.printed({"items": items}):
+        for item in items:
+            print(item.order_id) if item.order_id else say(f"{item.id}: {item.problem}")
+        say(f"{sum(item.order_id is not None for item in items):,} of {len(items):,} orders placed once more")
+    if any(item.order_id is None for item in items):
+        raise typer.Exit(FAILED)
 
 
 def fork(
@@ -37,6 +63,36 @@ def fork(
     """
     last = after if after is not None else call.client.orders.get(order_id).last_seq
     _print_placed(call, call.client.orders.fork(order_id, after=last, prompt=prompt))
+
+
+def deliver(
+    call: ServiceCall,
+    order_id: OrderId,
+    pull_request: Annotated[
+        bool, typer.Option("--pull-request", help="Also open a request to merge it, or update the one that is there.")
+    ] = False,
+    base: Annotated[str | None, typer.Option(help="The branch that it is to be merged into.")] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch to push; the session's own if left out.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the request.")] = None,
+    draft: Annotated[bool | None, typer.Option("--draft/--ready", help="Open the request as a draft, or not.")] = None,
+    close: Annotated[int | None, typer.Option(help="Number of the issue that ends with the merge.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the id of the new order, and do not wait.")] = False,
+) -> None:
+    """Push what an order did on a git address, by an order of its own; without options as the order itself wished.
+
+    Example: mcc orders deliver 0190c9a2-0000-7000-8000-000000000000 --pull-request
+    """
+    options = {
+        "pull_request": pull_request or None,
+        "base": base,
+        "branch": branch,
+        "title": title,
+        "draft": draft,
+        "close": close,
+    }
+    wish: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    order = call.client.orders.deliver(order_id, attended=not detach, **wish)
+    _follow(call, order, detach=detach)
 
 
 def rollback(call: ServiceCall, order_id: OrderId) -> None:
@@ -64,10 +120,15 @@ def revert(
 
     Example: mcc orders revert 0190c9a2-0000-7000-8000-000000000000
     """
+    order = call.client.orders.revert(order_id, to=to, overwrite=overwrite)
+    _follow(call, order, detach=detach)
+
+
+def _follow(call: ServiceCall, order: "WorkOrder", *, detach: bool) -> None:
+    """Follow the order to its end, unless it is to be left alone."""
     from mcc.cli.following import conclude, follow, say_detached
     from mcc.view.screens import Shown
 
-    order = call.client.orders.revert(order_id, to=to, overwrite=overwrite)
     if detach:
         if not call.printed(order):
             print(order.id)

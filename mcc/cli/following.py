@@ -22,7 +22,8 @@ def follow(
     Raises `ClientError`. Lets KeyboardInterrupt pass; the last picture then stays.
     """
     with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
-        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_deltas):
+        begin = 0 if onto.needs_all else after
+        for item in reader.orders.watch(order_id, begin, deltas=onto.needs_deltas, away=onto.away):
             onto.show(item)
             if prompt is not None:
                 prompt.see(item, onto.aside)
@@ -52,6 +53,8 @@ def conclude(order: "WorkOrder", shown: Shown) -> int:
     if shown is Shown.ALL:
         for name, text in change_rows(order.changes, short_id(order.id)):
             say(f"{name:<9}  {text}")
+        if order.delivery is not None:
+            say(f"delivered  {order.delivery.in_words}")
     return code
 
 

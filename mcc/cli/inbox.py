@@ -128,6 +128,8 @@ def answer(
     if hasattr(answered, "became"):
         turn = f"order {answered.order_id} is told it" if answered.order_id else "its session's next turn is told it"
         say(f"answered late, as order {item.order_id} waits no more: {turn}")
+    elif item.status != "pending":
+        say(f"{item.status} before, with the same: nothing changes for order {item.order_id}")
     else:
         say(f"{'declined' if decline else 'answered'}: order {item.order_id} goes on")
 
@@ -310,8 +312,13 @@ class Prompt:
                 self._ask(pending)
 
     def _pending(self, id: str) -> "AnyItem | None":
-        pending = self._client.inbox.list(order_id=self._order_id, limit=200).items
-        return next((one for one in pending if one.id == id), None)
+        cursor = None
+        while True:
+            page = self._client.inbox.list(order_id=self._order_id, cursor=cursor, limit=200)
+            if asked := [item for item in page.items if item.id == id]:
+                return asked[0]
+            if (cursor := page.next_cursor) is None:
+                return None
 
     def _ask(self, item: "AnyItem") -> None:
         from mcc.client.errors import Conflict, Refused

@@ -14,17 +14,26 @@ from mcc.cli import (
     derived,
     doctor,
     documents,
+    drones,
     family,
     generate,
     housekeeping,
     inbox,
     init,
+    lists,
+    login,
+    model_calls,
     notes,
+    open_page,
     orders,
+    people,
     run,
+    schedules,
     sessions,
     tools,
+    triggers,
     up,
+    webhooks,
     work_done,
 )
 from mcc.cli.placing import JsonLinesCommand
@@ -86,23 +95,37 @@ app.command("run", cls=JsonLinesCommand)(run.run)
 app.command("chat")(chat.chat)
 app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders", epilog="Example: mcc orders list --status waiting")
-for command in (derived.retry, derived.fork, derived.rollback, derived.revert):
+for command in (derived.retry, derived.fork, derived.deliver, derived.rollback, derived.revert):
     service_command(orders.app)(command)
 reading_command(orders.app)(work_done.diff)
 reading_command(orders.app)(work_done.log)
+service_command(orders.app)(model_calls.call)
+service_command(app, "open")(open_page.open_page)
 service_command(app, "inbox")(inbox.inbox)
 service_command(orders.app, "approve")(inbox.approve)
 service_command(orders.app, "deny")(inbox.deny)
 service_command(orders.app, "answer")(inbox.answer)
 app.add_typer(inbox.grants, name="grants", epilog="Example: mcc grants list")
+service_command(app)(lists.usage)
+service_command(app)(lists.failures)
+app.add_typer(lists.views, name="views", epilog="Example: mcc views list")
 app.add_typer(sessions.app, name="sessions", epilog="Example: mcc sessions list")
-service_command(app, "drones")(agents.drones)
+app.add_typer(schedules.app, name="schedules", epilog="Example: mcc schedules list")
+app.add_typer(triggers.app, name="triggers", epilog="Example: mcc triggers list")
+app.add_typer(drones.app, name="drones", epilog="Example: mcc drones list")
 app.add_typer(agents.app, name="agents", epilog="Example: mcc agents list")
 service_command(app, "models")(agents.models)
 app.add_typer(tools.app, name="tools", epilog="Example: mcc tools list")
 app.add_typer(blueprints.app, name="blueprints", epilog="Example: mcc blueprints show course")
 app.add_typer(documents.app, name="documents", epilog="Example: mcc documents list")
 app.add_typer(notes.app, name="notes", epilog="Example: mcc notes list")
+app.add_typer(people.people, name="people", epilog="Example: mcc people list")
+app.add_typer(people.tokens, name="tokens", epilog="Example: mcc tokens list")
+app.command("login")(login.login)
+app.command("logout")(login.logout)
+app.add_typer(webhooks.app, name="webhooks", epilog="Example: mcc webhooks add ci https://ci.example.com/hook")
+service_command(app, "me")(people.me)
+service_command(app, "audit")(people.audit)
 app.add_typer(doctor.app, name="db", epilog="Example: mcc db upgrade")
 app.add_typer(config.app, name="config", epilog="Example: mcc config show")
 app.command("doctor")(doctor.doctor)

@@ -175,9 +175,12 @@ class Submission:
                 lines = self._without_refused(lines, refusal)
                 continue
             except Refused as refusal:
-                # Only a full queue passes by itself; halves fit sooner than the whole group does.
+                # A full queue passes by itself; halves fit sooner than the whole group does.
                 if refusal.status != 429:
                     raise
+                if len(lines) == 1 and "budget" in refusal.problem:
+                    self._tally.refuse(lines[0], str(refusal))
+                    return
                 lines = self._in_halves(lines, refusal)
                 continue
             for line, order in zip(lines, placed, strict=True):
@@ -257,6 +260,7 @@ WAITED_FOR: "Mapping[WaitsKind, str]" = {
     "drone": "a drone",
     "not_before": "their time",
     "provider": "a provider",
+    "delivery": "a forge",
     "person": "a person",
     "function": "a function",
     "disk": "disk space",
@@ -304,7 +308,7 @@ def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, sho
             settings = load(data_dir=options.data_dir)
             new = request.checked()
             service = service_for(settings, options.url, request, new)
-            with service as (server, _), exit_on_client_errors(settings.data_dir):
+            with service as (server, _), exit_on_client_errors(settings.data_dir, server):
                 from mcc.client import MCC
                 from mcc.client.watching import Patience
 

@@ -62,7 +62,7 @@ class Addressed:
 def list_orders(
     query: Query,
     filters: OrderFilters,
-    agent: Annotated[str | None, typer.Option(help="Only those of this agent.")] = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only those of this agent; repeatable.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="chat, generate, revert, or compact, which no other list shows.")
     ] = None,
@@ -81,19 +81,25 @@ def list_orders(
     from mcc.view.output import window
 
     limit = limit or most_orders(None if query.as_json else window(), get_terminal_size().lines)
-    fields, items = {**filters.arguments(query.reader), "agent": agent, "kind": kind}, list["WorkOrder"]()
+    fields = {**filters.arguments(query.reader), "agent": agent or None, "kind": kind}
+    items = list["WorkOrder"]()
     while True:
         page = query.reader.orders.list(**fields, limit=limit - len(items), cursor=cursor)
         items += page.items
-        # Of an agent or a workspace a page may be short, or empty, without being the last.
-        if (cursor := page.next_cursor) is None or len(items) == limit:
+        before, cursor = cursor, page.next_cursor
+        if cursor is not None and cursor == before:
+            say(f"Orders placed before {clock(page.searched_to)} are still being made findable: try again later.")
             break
-    page = Listing(items=tuple(items), next_cursor=cursor)
-    if query.printed(page):
+        # A page may be short, or empty, without being the last.
+        if cursor is None or len(items) == limit:
+            break
+    if query.printed(Listing(items=tuple(items), next_cursor=cursor)):
         return
-    print_orders(page.items)
-    if page.next_cursor is not None and sys.stdout.isatty():
-        say(f"Older ones: --limit 200, or --cursor {page.next_cursor}")
+    principals = list(dict.fromkeys(order.principal for order in items if order.principal is not None))
+    names = {named.principal: named.name for named in query.reader.people.names(principals)} if principals else {}
+    print_orders(items, {principal: name or principal for principal, name in names.items()})
+    if cursor is not None and sys.stdout.isatty():
+        say(f"Older ones: --limit 200, or --cursor {cursor}")
 
 
 list_by_default(app, list_orders)
@@ -173,13 +179,13 @@ def cancel(
     everything: Annotated[bool, typer.Option("--all", help="All orders that have not ended.")] = False,
 ) -> None:
     """Stop an order, or one of its agents with all its subagents; or without an order, all that have not ended and fit
-    --label, --status, --workspace, --session, --since, --agent.
+    the options that choose orders.
 
     Example: mcc orders cancel --label nightly --reason "wrong branch"
     """
     asked = {name: value for name, value in filters.arguments(call.client).items() if value is not None}
     if order_id is None:
-        cancel_all(call, {**asked, "agent": to.agent, "all": everything or None, "reason": to.reason})
+        cancel_all(call, {**asked, "agent": to.agent}, everything=everything, reason=to.reason)
         return
     if asked or everything:
         fail("Name one order, or say which: both would mean two things.", USAGE)
@@ -334,7 +340,8 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
     from mcc.view import figures
     from mcc.view.inbox import permission_in_words
     from mcc.view.lines import change_rows, last_retry, paused_in, what_to_do
-    from mcc.view.steps import at_work
+    from mcc.view.steps import at_work, attached_in
+    from mcc.view.who import placed_by
 
     paused = paused_in(record) if record is not None and order.status is OrderStatus.RUNNING else None
     why = order.reason or paused
@@ -357,6 +364,8 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
         ("agent", None if order.kind is OrderKind.GENERATE else order.agent),
         ("model", order.model),
         ("workspace", order.workspace),
+        ("attached", attached_in(record, len(order.attachments))),
+        ("placed by", placed_by(order.principal, order.door, order.token)),
         ("drone", order.drone),
         ("attempt", order.attempt),
         ("position", order.queue_position),
@@ -374,6 +383,7 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
         ("hosts", None if order.egress is None else ", ".join(order.egress) or "none"),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
         *change_rows(order.changes, order.id),
+        ("delivered", order.delivery.in_words if order.delivery else None),
         *(("said before", words.in_words) for words in order.words),
         ("prompt", order.prompt or None),
     ]

@@ -105,7 +105,10 @@ def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "I
 
     new = request.checked()
     settings = load(data_dir=data_dir)
-    with service_for(settings, url, request, new) as (server, here_only), exit_on_client_errors(settings.data_dir):
+    with (
+        service_for(settings, url, request, new) as (server, here_only),
+        exit_on_client_errors(settings.data_dir, server),
+    ):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:

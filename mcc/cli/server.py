@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate
-from urllib.parse import urlsplit
 
 import typer
 
@@ -22,16 +21,18 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NONE_FOUND = (
     "No control service runs here: start one with `mcc up`, or name one with --url or MCC_URL "
-    "(with its token in MCC_TOKEN or MCC_TOKEN_FILE)."
+    "(with mcc login, or its token in MCC_TOKEN or MCC_TOKEN_FILE)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """The address of a service, and the token for it."""
+    """The address of a service, and the token for it. `login_file`: where `mcc login` has kept that, None where it is
+    from elsewhere."""
 
     url: str
     token: str
+    login_file: Path | None = None
 
 
 def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool = False) -> ServiceAddress | None:
@@ -43,7 +44,7 @@ def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool =
     if url:
         from mcc.client.address import base_url
 
-        return ServiceAddress(base_url(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
+        return _with_token(settings, base_url(url), is_family=False)
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
@@ -52,7 +53,7 @@ def find_server(settings: "ServiceSettings", url: str | None, *, lasting: bool =
         await_end(settings.data_dir)
         # Once more, as another such run may have begun meanwhile.
         return find_server(settings, url, lasting=True)
-    return ServiceAddress(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
+    return _with_token(settings, presence.url, is_family=True) if isinstance(presence, Presence) else None
 
 
 @contextmanager
@@ -78,10 +79,12 @@ def tools_of_drones(url: str | None, data_dir: Path | None) -> "Sequence[Offer] 
 
 @contextmanager
 def _client(settings: "ServiceSettings", server: ServiceAddress) -> "Iterator[MCC]":
-    with exit_on_client_errors(settings.data_dir):
+    with exit_on_client_errors(settings.data_dir, server):
+        from mcc import __version__
         from mcc.client import MCC
+        from mcc.contracts.callers import CLI_AGENT
 
-        with MCC(server.url, token=server.token) as client:
+        with MCC(server.url, token=server.token, user_agent=f"{CLI_AGENT}{__version__}") as client:
             yield client
 
 
@@ -285,11 +288,12 @@ def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tu
 
 
 @contextmanager
-def exit_on_client_errors(data_dir: Path) -> Iterator[None]:
+def exit_on_client_errors(data_dir: Path, server: ServiceAddress | None = None) -> Iterator[None]:
     """Turn errors of a client into a sentence and an exit code: 3 where no service is reached, 2 for invalid arguments,
     else 1.
 
-    `data_dir`: where the local service keeps its token, for the sentence about a missing or wrong one.
+    `data_dir`: where the local service keeps its token, for the sentence about a missing or wrong one; `server`: the
+    service, for where that one came from.
     """
     from mcc.client.errors import ClientError, Invalid, NoToken, Unauthorized, Unreachable
 
@@ -300,13 +304,25 @@ def exit_on_client_errors(data_dir: Path) -> Iterator[None]:
     except NoToken as error:
         fail(str(error))
     except Unauthorized as error:
-        what = "There is no token" if "Send the operator" in error.detail else "This token is not the right one"
-        where = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
-        fail(f"{where}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE." if error.status == 401 else error.detail)
+        fail(error.detail if error.status != 401 else _about_token(error.detail, data_dir, server))
     except Invalid as error:
         fail("; ".join(map(_with_place, error.errors)) or str(error), USAGE)
     except ClientError as error:
         fail(str(error))
+
+
+def _about_token(detail: str, data_dir: Path, server: ServiceAddress | None) -> str:
+    """What to do about a token that is missing, wrong, or has ended, of which the service says `detail`."""
+    login = f"mcc login --url {server.url}" if server is not None else "mcc login"
+    kinds = {"Send the operator": "There is no token", "not the right one": "This token is not the right one"}
+    what = next((sentence for part, sentence in kinds.items() if part in detail), None)
+    if server is not None and server.login_file is not None:
+        return f"{what or detail.partition(':')[0].rstrip('.')}. mcc login kept it in {server.login_file}: {login}"
+    # A token that was right and has ended is told as the service tells it.
+    if what is None:
+        return detail
+    where = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
+    return f"{where}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE. One of your own: {login}"
 
 
 def _with_place(mistake: Mapping[str, Any]) -> str:
@@ -315,15 +331,15 @@ def _with_place(mistake: Mapping[str, Any]) -> str:
     return message if message.startswith(place) else f"{place}: {message}"
 
 
-def _token(settings: "ServiceSettings", *, local: bool) -> str:
-    """The configured token, else for a service on this machine the one in the data directory; "" where there is none.
-    Exits where its file cannot be read."""
-    if settings.token is not None:
-        return settings.token.get_secret_value()
-    file = settings.token_file or (settings.data_dir / "token" if local else None)
-    if file is None or not (settings.token_file or file.exists()):
-        return ""
+def _with_token(settings: "ServiceSettings", url: str, *, is_family: bool) -> ServiceAddress:
+    """The service with the token for it, "" where there is none. Exits where a file of tokens cannot be read."""
+    from mcc.client.address import token_for
+    from mcc.client.errors import NoToken, Unreachable
+
     try:
-        return file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"The token in {file} cannot be read ({error}).")
+        known = token_for(settings, url, is_family=is_family)
+    except Unreachable as error:
+        fail(str(error), UNREACHABLE)
+    except NoToken as error:
+        fail(str(error))
+    return ServiceAddress(url, known.text, known.login_file) if known is not None else ServiceAddress(url, "")

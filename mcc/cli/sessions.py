@@ -19,6 +19,7 @@ SessionId = Annotated[str, typer.Argument(help="Its id, 4 characters or more of 
 BACK = "^"
 """Stands before a turn of the session that this one was forked from, as agents read it too."""
 
+DIGITS = 9
 EXCERPT_CHARACTERS = 300
 SETTABLE = ("title", "agent", "model", "mode", "workspace", "context", "limits")
 
@@ -283,7 +284,7 @@ def compact(call: ServiceCall, session_id: SessionId) -> None:
 
 @service_command(app)
 def usage(call: ServiceCall, session_id: SessionId) -> None:
-    """What each turn of a session has used.
+    """What each turn of a session has used, and the orders that compacted the session after it.
 
     Example: mcc sessions usage @last
     """
@@ -292,7 +293,14 @@ def usage(call: ServiceCall, session_id: SessionId) -> None:
     turns = call.client.sessions.usage(session_id)
     if call.printed(turns):
         return
-    rows = [(turn.turn, listed_id(turn.order_id), figures.spent(turn.usage)) for turn in turns]
+    rows = [
+        (
+            f"{turn.turn} compaction" if turn.compaction else turn.turn,
+            listed_id(turn.order_id),
+            figures.spent(turn.usage),
+        )
+        for turn in turns
+    ]
     print_table(("TURN", "ORDER", "USED"), rows, empty="No turn yet.")
 
 
@@ -301,17 +309,18 @@ def search(
     call: ServiceCall,
     session_id: SessionId,
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="Words that stand there; one is enough.")],
-    turn: Annotated[int | None, typer.Option(help="Only in this turn.", min=1)] = None,
+    turn: Annotated[str | None, typer.Option(metavar="[^]TURN", help="Only in this turn.")] = None,
     limit: Annotated[int, typer.Option(help="How many places.", min=1, max=50)] = 10,
 ) -> None:
     """Find by words what was said in a session: prompts, replies, calls and their results, of rolled back turns too.
 
     A word also finds longer ones that begin like it. The best match comes first. A ^ before a turn, for each fork,
-    says that it is one of the session that this one was forked from.
+    says that it is one of the session that this one was forked from; --turn takes it as well.
 
     Example: mcc sessions search @last database port
     """
-    matches = call.client.sessions.search(session_id, " ".join(words), turn=turn, limit=limit)
+    number, back = (None, None) if turn is None else _turn_and_forks(turn)
+    matches = call.client.sessions.search(session_id, " ".join(words), turn=number, back=back, limit=limit)
     if call.printed(matches):
         return
     rows = [
@@ -328,11 +337,20 @@ def search(
     columns = ("ENTRY", "AT", "WHO", "KIND", "TEXT")
     print_table(columns, rows, empty="None of these words was said.", characters=EXCERPT_CHARACTERS, is_whole=True)
     for why, turns in (
-        ("not searched yet, as there was no time; search again", matches.not_searched),
-        ("pruned, so that only prompt and answer are left", matches.pruned),
+        ("not searched yet, as there was no time; search again", matches.turns_not_searched),
+        ("pruned, so that only prompt and answer are left", matches.turns_pruned),
     ):
         if turns:
-            say(f"turns {', '.join(map(str, turns[:20]))}{' and others' if len(turns) > 20 else ''}: {why}")
+            listed = ", ".join(f"{BACK * turn.back}{turn.turn}" for turn in turns[:20])
+            say(f"turns {listed}{' and others' if len(turns) > 20 else ''}: {why}")
+
+
+def _turn_and_forks(named: str) -> tuple[int, int | None]:
+    """The number of a turn as it is listed, and how many forks back it is; None: the fewest."""
+    number = named.lstrip(BACK)
+    if not (number.isascii() and number.isdecimal() and len(number) <= DIGITS and int(number)):
+        fail(f"--turn {named}: give a number, 3, or ^3 for a turn of the session that this one was forked from.", USAGE)
+    return int(number), named.count(BACK) or None
 
 
 @service_command(app)

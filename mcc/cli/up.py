@@ -13,6 +13,7 @@ from mcc.loading import gc_frozen_after
 
 if TYPE_CHECKING:
     from mcc.local.family import Family
+    from mcc.settings import ServiceSettings
 
 MOST_DRONES = 100
 
@@ -50,7 +51,7 @@ def up(
             options = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
             words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
             words += [word for directory in workspaces for word in ("--workspace", str(directory))]
-            _detach([*words, "--flower" if flower else "--no-flower"], settings.data_dir, as_json)
+            _detach([*words, "--flower" if flower else "--no-flower"], settings, as_json)
             return
         say_configuration(settings)
         family = Family(settings, Staff(count, slots, flower, workspaces), notify=say)
@@ -75,10 +76,12 @@ def _directories(paths: list[Path]) -> tuple[Path, ...]:
     return tuple(path.expanduser().absolute() for path in paths)
 
 
-def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
+def _detach(words: list[str], settings: "ServiceSettings", as_json: bool) -> None:
+    from mcc.settings import operator_token
+
     say("Starting …")
     try:
-        facts, log, code = _start_detached(words, data_dir)
+        facts, log, code = _start_detached(words, settings.data_dir)
     except KeyboardInterrupt:
         fail("Stopped before it was ready.")
     for line in log.splitlines():
@@ -86,7 +89,12 @@ def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
             say(line)
     if not facts:
         raise typer.Exit(code or 1)
-    print(facts.rstrip() if as_json else _greeting(json.loads(facts), "Stop with: mcc down"), flush=True)
+    if as_json:
+        print(facts.rstrip(), flush=True)
+        return
+    running = json.loads(facts)
+    print(_greeting(running, "Stop with: mcc down"), flush=True)
+    _show_link(running["url"], operator_token(settings))
 
 
 def _start_detached(words: list[str], data_dir: Path) -> tuple[str, str, int]:
@@ -166,7 +174,27 @@ async def _run(family: "Family", as_json: bool) -> None:
     async with family:
         facts = _facts(family)
         print(json.dumps(facts) if as_json else _greeting(facts, "Stop with Ctrl-C."), flush=True)
+        if not as_json:
+            await asyncio.to_thread(_show_link, family.url, family.token)
         await asyncio.Event().wait()
+
+
+def _show_link(url: str, token: str) -> None:
+    """Print a link that signs a browser in; on a terminal only, as whoever reads a log must not find one in it."""
+    import sys
+
+    from mcc.client import MCC
+    from mcc.client.errors import ClientError
+
+    if not sys.stdout.isatty():
+        return
+    try:
+        with MCC(url, token=token) as client:
+            link = client.signins.link().url
+    except ClientError as error:
+        say(f"No link to the page was made ({error}); mcc open makes one.")
+        return
+    print(f"The page, for one browser within 10 minutes (mcc open makes another link):\n{link}", flush=True)
 
 
 def _facts(family: "Family") -> dict[str, Any]:
@@ -226,10 +254,6 @@ def _short(path: str) -> str:
     """`path` with ~ for the home directory."""
     home = os.path.expanduser("~")
     return f"~{path.removeprefix(home)}" if home != "/" and path.startswith(f"{home}/") else path
-
-
-if TYPE_CHECKING:
-    from mcc.settings import ServiceSettings
 
 
 def serve(

@@ -1,18 +1,23 @@
-"""Address and token of a service: given, from the environment, or of the service that `mcc up` started here."""
+"""Address and token of a service: given, from the environment, of who has logged in, or of the service that `mcc up`
+started here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcc.addresses import is_loopback
 from mcc.client.errors import NoToken, Unreachable
 from mcc.client.surroundings import Surroundings, surroundings_of
 
+if TYPE_CHECKING:
+    from mcc.settings import ServiceSettings
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` without a path, `token` the operator's; `surroundings`: how the service is reached."""
+    """`url` without a path; `surroundings`: how the service is reached."""
 
     url: str
     token: str
@@ -30,7 +35,7 @@ class Address:
 
 def find(url: str | None, token: str | None, environ: Mapping[str, str] | None = None) -> Address:
     """The service to call. A missing `url` comes from `MCC_URL`, else from family.json in the data directory; a missing
-    `token` from `MCC_TOKEN` or `MCC_TOKEN_FILE`, else from the file `token` there.
+    `token` is what `token_for` answers.
 
     `environ` None: the environment of this process. Raises `Unreachable` when no service is known, `NoToken`.
     """
@@ -42,24 +47,57 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
         settings = load(environ)
     except BadSettings as error:
         raise Unreachable(str(error)) from error
+    is_family = not (url or service_url(environ))
     url = url or service_url(environ) or _local_url(settings.data_dir)
-    if token is None and settings.token is not None:
-        token = settings.token.get_secret_value()
     if token is None:
-        token = _token_in(settings.token_file or _local_token_file(settings.data_dir, url))
+        known = token_for(settings, url, environ, is_family=is_family)
+        if known is None:
+            raise NoToken(f"No token for {url}: mcc login gets one; or set MCC_TOKEN or MCC_TOKEN_FILE.")
+        token = known.text
     return Address.at(url, token, environ)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientToken:
+    """A token for a service. `login_file`: where `mcc login` has kept it, None where it is from elsewhere."""
+
+    text: str
+    login_file: Path | None = None
+
+
+def token_for(
+    settings: "ServiceSettings", url: str, environ: Mapping[str, str] | None = None, *, is_family: bool = False
+) -> ClientToken | None:
+    """The token for the service at `url`: `MCC_TOKEN`, or what is in the file `MCC_TOKEN_FILE`; else what `mcc login`
+    has kept for this service; else, on this machine alone, what is in the file `token` of the data directory. None
+    where there is none.
+
+    `is_family`: it is the service of `mcc up` on this data directory. Raises `NoToken` for a file that cannot be read,
+    and `Unreachable` where `url` is no address.
+    """
+    if settings.token is not None:
+        return ClientToken(settings.token.get_secret_value())
+    if settings.token_file is not None:
+        return _token_in(settings.token_file)
+    from mcc.settings import CredentialsProblem, login_tokens
+
+    logins = login_tokens(environ)
+    try:
+        host = urlsplit(url).hostname or ""
+        kept = logins.of(url)
+    except CredentialsProblem as problem:
+        raise NoToken(str(problem)) from problem
+    except ValueError:
+        raise Unreachable("This is no address of a service: write http://HOST:PORT or https://HOST.") from None
+    if kept is not None:
+        return ClientToken(kept["token"], logins.file)
+    # A service elsewhere must not get this machine's own token.
+    return _token_in(settings.data_dir / "token", may_lack=True) if is_family or is_loopback(host) else None
 
 
 def base_url(url: str) -> str:
     """The base address of a service; `url` may also be the address of its API or of the API's description."""
     return url.rstrip("/").removesuffix("/docs").removesuffix("/v1").removesuffix("/api").rstrip("/")
-
-
-def _local_token_file(data_dir: Path, url: str) -> Path:
-    """The file of this machine's own token. Raises `NoToken` for a service elsewhere, which must not get it."""
-    if not is_loopback(urlsplit(url).hostname or ""):
-        raise NoToken(f"No token for {url}: set MCC_TOKEN or MCC_TOKEN_FILE.")
-    return data_dir / "token"
 
 
 def _local_url(data_dir: Path) -> str:
@@ -79,8 +117,10 @@ def _local_url(data_dir: Path) -> str:
     return family.url
 
 
-def _token_in(file: Path) -> str:
+def _token_in(file: Path, *, may_lack: bool = False) -> ClientToken | None:
     try:
-        return file.read_text("utf-8").strip()
+        return ClientToken(file.read_text("utf-8").strip())
     except (OSError, ValueError) as error:
+        if may_lack and isinstance(error, FileNotFoundError):
+            return None
         raise NoToken(f"No token: set MCC_TOKEN or MCC_TOKEN_FILE ({file} cannot be read).") from error

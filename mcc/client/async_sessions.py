@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcc.client import session_calls as calls
 from mcc.client.async_connection import Connection
+from mcc.client.requests import session_calls as calls
 
 if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
@@ -82,10 +82,12 @@ class Sessions:
         """What each turn has used, in their sequence."""
         return await self._connection.send(calls.session_usage(session_id))
 
-    async def search(self, session_id: str, words: str, *, turn: int | None = None, limit: int = 10) -> "HistoryFound":
+    async def search(
+        self, session_id: str, words: str, *, turn: int | None = None, back: int | None = None, limit: int = 10
+    ) -> "HistoryFound":
         """What was said in the session's turns, where at least one of these words stands, the best `limit` (at most
-        50). `turn`: only in that one."""
-        return await self._connection.send(calls.search_session(session_id, words, turn=turn, limit=limit))
+        50). `turn`: only in that one, of the session so many forks `back`; None: the fewest."""
+        return await self._connection.send(calls.search_session(session_id, words, turn=turn, back=back, limit=limit))
 
     async def export(self, session_id: str, format: str = "md") -> AsyncGenerator[bytes]:
         """The whole session in pieces, oldest turn first: `md`, or `jsonl` with a JSON object a line. Not retried."""

@@ -10,30 +10,41 @@ from mcc.client import address, calls
 from mcc.client.async_artifacts import Files
 from mcc.client.async_connection import Connection
 from mcc.client.async_documents import Blueprints, Documents, Notes
+from mcc.client.async_fleet import Agents, Doctor, Drones, Models, Tools
+from mcc.client.async_inbox import Grants, Inbox, Views
+from mcc.client.async_people import ApiTokens, AuditTrail, Persons
+from mcc.client.async_reading import OrderReading
+from mcc.client.async_schedules import Schedules, Triggers
 from mcc.client.async_sessions import Sessions
+from mcc.client.async_signins import Signins
+from mcc.client.async_webhooks import Webhooks
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import date, datetime
+    from typing import Unpack
 
     import httpx
 
-    from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
-    from mcc.contracts.approvals import AnyItem, Grant, LateAnswer
+    from mcc.client.requests.order_filters import AllFilters, MoreFilters, Values
+    from mcc.client.watching import Away
+    from mcc.contracts.answers import PlacedOrder, RecordSetup
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
-    from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
+    from mcc.contracts.order_bulk import BulkItem, Failure
+    from mcc.contracts.order_lists import OrderCount, OrderPage, SummaryPage
     from mcc.contracts.record import ChatRecord
-    from mcc.contracts.tool_tests import ToolsApproved, ToolTested
+    from mcc.contracts.usage_days import UsageReport
     from mcc.contracts.wire import OrderEvent
 
 
 class AsyncMCC:
     """A client of one control service. Without `url` and `token`, both come from the environment (`MCC_URL`,
-    `MCC_TOKEN`, `MCC_TOKEN_FILE`), else from the service that `mcc up` started on this machine.
+    `MCC_TOKEN`, `MCC_TOKEN_FILE`), else the token from `mcc login`, else both from the service that `mcc up` started on
+    this machine.
 
     Calls raise `ClientError`. Calls that are safe to repeat are retried, up to three times.
     """
@@ -45,13 +56,16 @@ class AsyncMCC:
         token: str | None = None,
         timeout_seconds: float = 30.0,
         transport: "httpx.AsyncBaseTransport | None" = None,
+        user_agent: str | None = None,
     ) -> None:
+        """`user_agent`: what the client calls itself; None: as httpx does."""
         service = address.find(url, token)
         self.url = service.url
-        self._connection = Connection(service, timeout_seconds, transport)
+        self._connection = Connection(service, timeout_seconds, transport, user_agent)
         self.orders = Orders(self._connection)
         self.sessions = Sessions(self._connection)
         self.drones = Drones(self._connection)
+        self.doctor = Doctor(self._connection)
         self.agents = Agents(self._connection, "agents")
         self.tools = Tools(self._connection, "tools")
         self.models = Models(self._connection, "models")
@@ -61,6 +75,14 @@ class AsyncMCC:
         self.notes = Notes(self._connection)
         self.artifacts = Files(self._connection)
         self.grants = Grants(self._connection)
+        self.views = Views(self._connection)
+        self.signins = Signins(self._connection)
+        self.people = Persons(self._connection)
+        self.tokens = ApiTokens(self._connection)
+        self.audit = AuditTrail(self._connection)
+        self.schedules = Schedules(self._connection)
+        self.triggers = Triggers(self._connection)
+        self.webhooks = Webhooks(self._connection)
 
     async def __aenter__(self) -> "AsyncMCC":
         return self
@@ -72,10 +94,7 @@ class AsyncMCC:
         await self._connection.http.aclose()
 
 
-class Orders:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
+class Orders(OrderReading):
     async def submit(
         self, prompt: str = "", *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
     ) -> "WorkOrder":
@@ -116,6 +135,17 @@ class Orders:
         has not ended."""
         return await self._connection.send(calls.revert(order_id, to, overwrite, idempotency_key))
 
+    async def deliver(
+        self, order_id: str, *, idempotency_key: str | None = None, attended: bool = False, **wish: Any
+    ) -> "WorkOrder":
+        """Place a new order, the next turn of the same session, that pushes what this one did on a git address.
+
+        `wish` are the fields of an order's `deliver`, such as `pull_request`; without any, it is as this order wished,
+        else its branch is pushed. `attended`: somebody can be asked whether it may. Raises `Conflict` while the order
+        has not ended.
+        """
+        return await self._connection.send(calls.deliver(order_id, wish, idempotency_key, attended))
+
     async def roll_back(self, order_id: str) -> "WorkOrder":
         """Exclude a finished turn from the context of later turns in its session."""
         return await self._connection.send(calls.roll_back(order_id))
@@ -126,26 +156,53 @@ class Orders:
     async def list(
         self,
         *,
-        status: str | None = None,
-        session_id: str | None = None,
-        label: str | None = None,
-        agent: str | None = None,
+        status: "Values" = None,
+        session_id: "Values" = None,
+        label: "Values" = None,
+        agent: "Values" = None,
         workspace: str | None = None,
         kind: str | None = None,
         since: "datetime | None" = None,
         part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
-    ) -> "Listing[WorkOrder]":
-        """One page, newest first. `part`: only orders whose id begins or ends with it, at least four characters.
-        `since`: placed at this time or later. With `agent`, `workspace` or `kind` a page may be short and yet not
-        the last. `kind`: chat, generate, revert or compact; None = all but those that compact a session."""
-        by_spec = {"label": label, "agent": agent, "workspace": workspace, "since": since and since.isoformat()}
-        return await self._connection.send(
-            calls.list_orders(
-                status=status, session_id=session_id, kind=kind, part=part, cursor=cursor, limit=limit, **by_spec
-            )
-        )
+        **more: "Unpack[MoreFilters]",
+    ) -> "OrderPage":
+        """One page, newest first, of the orders that fit all filters; a list of values fits where one of them does.
+        `part`: only orders whose id begins or ends with it, at least four characters. `since`, `until`: placed at this
+        time or later, and before this time. `kind`: chat, generate, revert or compact; None = all but those that
+        compact a session. A page may be short and yet not the last; `searched_to` says how far was looked."""
+        named = {"status": status, "session_id": session_id, "label": label, "agent": agent, "workspace": workspace}
+        place = {"part": part, "cursor": cursor, "limit": limit}
+        asked = calls.order_filters({**named, "kind": kind, "since": since, **more})
+        return await self._connection.send(calls.list_orders(**asked, **place))
+
+    async def summaries(
+        self, *, cursor: str | None = None, limit: int = 50, **filters: "Unpack[AllFilters]"
+    ) -> "SummaryPage":
+        """As `list`, with the beginnings of prompts, without answers and results, and with what waits for people."""
+        asked = calls.order_filters(filters)
+        return await self._connection.send(calls.order_summaries(**asked, cursor=cursor, limit=limit))
+
+    async def bulk(
+        self, action: str, ids: Sequence[str], *, reason: str | None = None, idempotency_key: str | None = None
+    ) -> "Sequence[BulkItem]":
+        """Cancel or retry each of these orders (`action`), up to 1,000; answers what became of each. With the same
+        `idempotency_key` no order is repeated a second time."""
+        return (await self._connection.send(calls.bulk(action, ids, reason, idempotency_key))).items
+
+    async def failures(self, *, since: "datetime | None" = None) -> "Sequence[Failure]":
+        """What failed since then, a week ago if None, gathered by cause, the most frequent first."""
+        return await self._connection.send(calls.list_failures(since))
+
+    async def usage(self, by: str = "day", *, first: "date | None" = None, last: "date | None" = None) -> "UsageReport":
+        """What the orders used that ended from a day to another one (UTC, both included), by day, and beside it `by`
+        person, agent, model, label or drone; of the last 30 days if none is named, of 400 at most."""
+        return await self._connection.send(calls.usage_report(by, **{"from": first, "to": last}))
+
+    async def counts(self) -> "Sequence[OrderCount]":
+        """Numbers of unfinished orders by status and reason."""
+        return await self._connection.send(calls.count_orders())
 
     async def record(self, order_id: str) -> "ChatRecord":
         """The chat record as a tree, also while the order runs. Raises `NotFound` before its first agent has
@@ -161,22 +218,23 @@ class Orders:
         """The full text of an artifact that a result in the order refers to. Raises `NotFound` where none does."""
         return await self._connection.send(calls.artifact(order_id, artifact_id))
 
-    async def journal(self, order_id: str, *, after: int = 0, limit: int = 1000) -> "Sequence[Entry]":
-        """Journal entries after number `after`, at most `limit` (up to 1,000)."""
-        page = await self._connection.send(calls.journal(order_id, after, limit))
-        return page.items
-
     @overload
-    def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncGenerator[Entry, None]": ...
+    def watch(
+        self, order_id: str, after: int = 0, deltas: Literal[False] = False, *, away: "Away | None" = None
+    ) -> "AsyncGenerator[Entry, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[OrderEvent, None]": ...
-    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[OrderEvent, None]":
+    def watch(
+        self, order_id: str, after: int = 0, *, deltas: bool, away: "Away | None" = None
+    ) -> "AsyncGenerator[OrderEvent, None]": ...
+    async def watch(
+        self, order_id: str, after: int = 0, deltas: bool = False, *, away: "Away | None" = None
+    ) -> "AsyncGenerator[OrderEvent, None]":
         """Every journal entry after number `after`, once and in order, up to the final one; reconnects as needed.
 
-        `deltas`: also streamed text, and a generation's progress. Raises `Unreachable` when the service does not come
-        back, `Refused`.
+        `deltas`: also streamed text, and a generation's progress. `away`: is told why the service is missed, at each
+        try, and None once it answers again. Raises `Unreachable` when the service does not come back, `Refused`.
         """
-        position = Position(after, deltas)
+        position = Position(after, deltas, away)
         while not position.over:
             problem: ClientError | None = None
             try:
@@ -272,115 +330,3 @@ class Orders:
     async def controls(self, order_id: str) -> "Sequence[Control]":
         """The controls placed on the order, with their outcome."""
         return await self._connection.send(calls.controls(order_id))
-
-
-class Inbox:
-    """Items that wait for a person: tool calls, outlines of documents, questions."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def list(
-        self,
-        *,
-        status: str | None = "pending",
-        order_id: str | None = None,
-        cursor: str | None = None,
-        limit: int = 50,
-    ) -> "Listing[AnyItem]":
-        """One page, newest first. `status`: pending, approved, denied, used, answered, declined, expired,
-        void; None = all."""
-        filters = {"status": status, "order_id": order_id, "cursor": cursor, "limit": limit}
-        return await self._connection.send(calls.inbox_items("/inbox", **filters))
-
-    async def approvals(
-        self, *, status: str | None = "pending", cursor: str | None = None, limit: int = 50
-    ) -> "Listing[AnyItem]":
-        """One page of the items to approve or deny, tool calls and outlines, newest first."""
-        return await self._connection.send(calls.inbox_items("/approvals", status=status, cursor=cursor, limit=limit))
-
-    async def questions(
-        self, *, status: str | None = "pending", cursor: str | None = None, limit: int = 50
-    ) -> "Listing[AnyItem]":
-        """One page of the questions, newest first."""
-        return await self._connection.send(calls.inbox_items("/questions", status=status, cursor=cursor, limit=limit))
-
-    async def approve(self, item_id: str, *, note: str | None = None, remember: str | None = None) -> "AnyItem":
-        """Approve a tool call (for one run) or an outline. `remember` (order, session, workspace): similar calls in
-        that scope need no approval from now on. Raises `Conflict` when the item was denied, `Refused` (410) when
-        nothing waits for it any more."""
-        return await self._connection.send(calls.decide(item_id, "approve", note, remember))
-
-    async def deny(self, item_id: str, *, note: str | None = None) -> "AnyItem":
-        """Deny a tool call, which then does not run (its agent reads the denial and `note`), or an outline, whose
-        order then ends."""
-        return await self._connection.send(calls.decide(item_id, "deny", note, None))
-
-    async def answer(self, item_id: str, answer: str | Mapping[str, str]) -> "AnyItem | LateAnswer":
-        """Answer a question, or several asked together by their ids. Raises `Conflict` when it has another answer
-        already. A `LateAnswer`: nobody waits for it any more, so it goes to the session's unfinished or next turn."""
-        return await self._connection.send(calls.answer_question(item_id, answer))
-
-    async def decline(self, item_id: str) -> "AnyItem":
-        """Say that nobody will answer a question: its agent decides by itself. Raises `Conflict` when it was answered,
-        `Refused` (410) when nobody waits for it any more."""
-        return await self._connection.send(calls.decline_question(item_id))
-
-
-class Grants:
-    """Approvals that a person let count for later calls too."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Grant]":
-        """One page, newest first."""
-        return await self._connection.send(calls.list_grants(cursor=cursor, limit=limit))
-
-    async def revoke(self, grant_id: str) -> None:
-        """Revoke a grant: no later call is approved by it."""
-        await self._connection.send(calls.revoke_grant(grant_id))
-
-
-class Drones:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def list(self, *, with_long_silent: bool = False) -> "Sequence[Drone]":
-        """Drones with a heartbeat within ten minutes, with `with_long_silent` within a day."""
-        return await self._connection.send(calls.list_drones(with_long_silent))
-
-
-class Offers:
-    """What drones offer of one kind: agents, tools or models."""
-
-    def __init__(self, connection: Connection, kind: str) -> None:
-        self._connection = connection
-        self._kind = kind
-
-    async def list(self) -> "Sequence[Offer]":
-        return await self._connection.send(calls.list_offers(self._kind))
-
-
-class Agents(Offers):
-    async def get(self, name: str) -> "Offer":
-        """One agent with its prompt. Raises `NotFound`."""
-        return await self._connection.send(calls.agent(name))
-
-
-class Tools(Offers):
-    async def test(
-        self, server: str, tool: str | None = None, arguments: "Mapping[str, Any] | None" = None
-    ) -> "ToolTested":
-        """Let a drone connect to an MCP server, list its tools, and call `tool` if one is named, without approval."""
-        return await self._connection.send(calls.test_tools(server, tool, arguments or {}))
-
-    async def approve(self, server: str, tool: str | None = None) -> "ToolsApproved":
-        """Approve the tool definitions that an MCP server sent last: of `tool`, or of all its tools."""
-        return await self._connection.send(calls.approve_tools(server, tool))
-
-
-class Models(Offers):
-    async def check(self, names: Sequence[str] = ()) -> "Sequence[ModelCheck]":
-        """Check each of these models, or all where none is named, by one small call; the calls cost a little."""
-        return await self._connection.send(calls.check_models(names))

@@ -11,26 +11,26 @@ from mcc.client.errors import Refused, Unreachable, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date, datetime
 
-    from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
-    from mcc.contracts.approvals import AnyItem, Grant, LateAnswer
+    from mcc.contracts.answers import PlacedOrder, RecordSetup
     from mcc.contracts.cancelling import OrdersCancelled
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
-    from mcc.contracts.drones import Drone
-    from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
+    from mcc.contracts.order_bulk import BulkResult, Failure
+    from mcc.contracts.order_lists import OrderCount, OrderPage, SummaryPage
     from mcc.contracts.record import ChatRecord
-    from mcc.contracts.tool_tests import ToolsApproved, ToolTested
+    from mcc.contracts.usage_days import UsageReport
 
 T = TypeVar("T")
 
 API = "/api/v1"
 RETRYABLE = frozenset({429, 502, 503, 504})
 """Statuses after which a repeatable call is retried."""
+LONGEST_WAIT_SECONDS = 60.0
+"""A service that wants a longer pause before the next try is not asked again."""
 AWAY = frozenset({502, 503, 504})
 """Those that say that nobody is there to answer, as while a service restarts behind a proxy."""
-TEST_SECONDS = 90.0
-"""Timeout of a tool test, in which a drone connects to an MCP server and makes a call; the drone gives up earlier."""
 TRIES = 4
 """Requests for a repeatable call. Calls are repeatable unless marked otherwise: reads change nothing, orders carry an
 idempotency key, and a second pause, resume or cancel has no further effect."""
@@ -43,7 +43,7 @@ class Call(Generic[T]):
     method: str
     path: str
     read: "Callable[[Any], T]"
-    query: Mapping[str, str | int] = field(default_factory=dict)
+    query: Mapping[str, str | int | Sequence[str]] = field(default_factory=dict)
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
@@ -98,17 +98,29 @@ def refused(status: int, content: bytes) -> Refused:
     return refusal(status, body)
 
 
-def query(**values: object) -> dict[str, str | int]:
-    """Query parameters of a request, without those that are None."""
+def query(**values: object) -> dict[str, str | int | tuple[str, ...]]:
+    """Query parameters of a request, without those that are None. One with several values is repeated."""
     return {
-        name: value if isinstance(value, int) else str(value) for name, value in values.items() if value is not None
+        name: tuple(map(str, value))
+        if isinstance(value, list | tuple)
+        else value
+        if isinstance(value, int)
+        else str(value)
+        for name, value in values.items()
+        if value is not None
     }
 
 
+def passes(status: int, retry_after: str | None) -> bool:
+    """Whether the same call may succeed soon. A budget that is used up until tomorrow is told, not waited for."""
+    is_long = retry_after is not None and retry_after.isdigit() and float(retry_after) > LONGEST_WAIT_SECONDS
+    return status in RETRYABLE and not is_long
+
+
 def retry_wait(attempt: int, retry_after: str | None) -> float:
-    """Seconds before the next try: the Retry-After of the answer (at most 60), else exponential backoff with jitter."""
+    """Seconds before the next try: the Retry-After of the answer, else exponential backoff with jitter."""
     if retry_after is not None and retry_after.isdigit():
-        return min(float(retry_after), 60.0)
+        return float(retry_after)
     # With jitter: what refused one client refuses many, and they must not come back together.
     return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
 
@@ -190,6 +202,15 @@ def revert(order_id: str, to: int | None, overwrite: bool, idempotency_key: str 
     return Call("POST", f"{_order_path(order_id)}/revert", _order, body=body, headers=headers)
 
 
+def deliver(order_id: str, wish: Mapping[str, Any], idempotency_key: str | None, attended: bool) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import finite_json
+
+    headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
+    body = finite_json(wish) if wish else None
+    return Call("POST", f"{_order_path(order_id)}/deliver", _order, body=body, headers=headers)
+
+
 def roll_back(order_id: str) -> "Call[WorkOrder]":
     return Call("POST", f"{_order_path(order_id)}/rollback", _order)
 
@@ -198,11 +219,53 @@ def get_order(order_id: str) -> "Call[WorkOrder]":
     return Call("GET", _order_path(order_id), _order)
 
 
-def list_orders(**filters: object) -> "Call[Listing[WorkOrder]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.order import WorkOrder
+def list_orders(**filters: object) -> "Call[OrderPage]":
+    from mcc.contracts.order_lists import OrderPage
 
-    return Call("GET", "/orders", Listing[WorkOrder].model_validate, query(**filters))
+    return Call("GET", "/orders", OrderPage.model_validate, query(**filters))
+
+
+def order_filters(given: Mapping[str, object]) -> dict[str, object]:
+    """The filters of a list of orders as query parameters; times are aware."""
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in given.items()}
+
+
+def order_summaries(**filters: object) -> "Call[SummaryPage]":
+    from mcc.contracts.order_lists import SummaryPage
+
+    return Call("GET", "/orders", SummaryPage.model_validate, query(view="summary", **filters))
+
+
+def count_orders() -> "Call[tuple[OrderCount, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.order_lists import OrderCount
+
+    return Call("GET", "/orders/counts", lambda body: Listing[OrderCount].model_validate(body).items)
+
+
+def bulk(action: str, ids: Sequence[str], reason: str | None, idempotency_key: str | None) -> "Call[BulkResult]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.order_bulk import BulkResult
+    from mcc.contracts.shape import finite_json
+
+    body = finite_json({"action": action, "ids": list(ids), "reason": reason})
+    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    return Call("POST", "/orders:bulk", BulkResult.model_validate, body=body, headers=headers)
+
+
+def list_failures(since: "datetime | None") -> "Call[tuple[Failure, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.order_bulk import Failure
+
+    asked = query(since=since and since.isoformat())
+    return Call("GET", "/failures", lambda body: Listing[Failure].model_validate(body).items, asked)
+
+
+def usage_report(by: str, **days: "date | None") -> "Call[UsageReport]":
+    from mcc.contracts.usage_days import UsageReport
+
+    asked = query(by=by, **{name: day and day.isoformat() for name, day in days.items()})
+    return Call("GET", "/usage", UsageReport.model_validate, asked)
 
 
 def cancel_orders(cursor: str | None, **asked: object) -> "Call[OrdersCancelled]":
@@ -228,14 +291,6 @@ def setup(order_id: str, record_id: str) -> "Call[RecordSetup]":
 def artifact(order_id: str, artifact_id: str) -> "Call[str]":
     path = f"{_order_path(order_id)}/artifacts/{quote(artifact_id, safe='')}"
     return Call("GET", path, lambda body: str(body["content"]))
-
-
-def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.entry import Entry
-
-    path = f"{_order_path(order_id)}/journal"
-    return Call("GET", path, Listing[Entry].model_validate, query(after=after, limit=limit))
 
 
 def control(order_id: str, kind: str, **fields: object) -> "Call[Receipt]":
@@ -290,103 +345,3 @@ def controls(order_id: str) -> "Call[tuple[Control, ...]]":
     from mcc.contracts.control import Control
 
     return Call("GET", f"{_order_path(order_id)}/controls", lambda body: Listing[Control].model_validate(body).items)
-
-
-def inbox_items(path: str, **filters: object) -> "Call[Listing[AnyItem]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import AnyItem
-
-    return Call("GET", path, Listing[AnyItem].model_validate, query(**filters))
-
-
-def decide(item_id: str, decision: str, note: str | None, remember: str | None) -> "Call[AnyItem]":
-    from mcc.contracts.shape import finite_json
-
-    body = finite_json({"decision": decision, "note": note, "remember": remember})
-    return Call("POST", f"/approvals/{quote(item_id, safe='')}", _inbox_item, body=body)
-
-
-def answer_question(item_id: str, answer: str | Mapping[str, str]) -> "Call[AnyItem | LateAnswer]":
-    from mcc.contracts.approvals import LateAnswer
-    from mcc.contracts.shape import finite_json
-
-    def parse(body: Any) -> "AnyItem | LateAnswer":
-        return LateAnswer.model_validate(body) if "became" in body else _inbox_item(body)
-
-    body = {"answer": answer} if isinstance(answer, str) else {"answers": dict(answer)}
-    return Call("POST", f"/questions/{quote(item_id, safe='')}", parse, body=finite_json(body))
-
-
-def decline_question(item_id: str) -> "Call[AnyItem]":
-    from mcc.contracts.shape import finite_json
-
-    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=finite_json({"decline": True}))
-
-
-def list_grants(**filters: object) -> "Call[Listing[Grant]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import Grant
-
-    return Call("GET", "/grants", Listing[Grant].model_validate, query(**filters))
-
-
-def revoke_grant(grant_id: str) -> "Call[None]":
-    return Call("DELETE", f"/grants/{quote(grant_id, safe='')}", lambda _: None)
-
-
-def _inbox_item(body: object) -> "AnyItem":
-    from mcc.contracts.approvals import ItemByKind
-
-    return ItemByKind.model_validate(body).root
-
-
-def list_drones(with_long_silent: bool) -> "Call[tuple[Drone, ...]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.drones import Drone
-
-    asked = query(all="true") if with_long_silent else query()
-    return Call("GET", "/drones", lambda body: Listing[Drone].model_validate(body).items, asked)
-
-
-def agent(name: str) -> "Call[Offer]":
-    from mcc.contracts.answers import Offer
-
-    return Call("GET", f"/agents/{quote(name, safe='')}", Offer.model_validate)
-
-
-def list_offers(kind: str) -> "Call[tuple[Offer, ...]]":
-    from mcc.contracts.answers import Listing, Offer
-
-    return Call("GET", f"/{kind}", lambda body: Listing[Offer].model_validate(body).items)
-
-
-def test_tools(server: str, tool: str | None, arguments: Mapping[str, Any]) -> "Call[ToolTested]":
-    """Not repeatable: the tool call may have effects that cannot be undone."""
-    from mcc.contracts.shape import finite_json
-    from mcc.contracts.tool_tests import ToolTested
-
-    body = finite_json({"server": server, "tool": tool, "arguments": arguments})
-    return Call("POST", "/tools/test", ToolTested.model_validate, body=body, repeatable=False, seconds=TEST_SECONDS)
-
-
-def approve_tools(server: str, tool: str | None) -> "Call[ToolsApproved]":
-    from mcc.contracts.shape import finite_json
-    from mcc.contracts.tool_tests import ToolsApproved
-
-    body = finite_json({"server": server, "tool": tool})
-    return Call("POST", "/tools/approve", ToolsApproved.model_validate, body=body)
-
-
-def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
-    """Not repeatable: each check pays for a call to every model."""
-    from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, longest_check
-    from mcc.contracts.shape import finite_json
-
-    return Call(
-        "POST",
-        "/models/check",
-        lambda body: Listing[ModelCheck].model_validate(body).items,
-        body=finite_json({"names": list(names)}),
-        repeatable=False,
-        seconds=longest_check(MAX_CHECKED_MODELS),
-    )

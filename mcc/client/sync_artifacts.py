@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcc.client import file_calls as calls
+from mcc.client.requests import file_calls as calls
 
 if TYPE_CHECKING:
     from mcc.client.sync_connection import Connection

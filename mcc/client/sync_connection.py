@@ -19,7 +19,11 @@ class Connection:
     """Sends calls to one service, and retries repeatable ones."""
 
     def __init__(
-        self, service: address.Address, timeout_seconds: float, transport: "httpx.BaseTransport | None"
+        self,
+        service: address.Address,
+        timeout_seconds: float,
+        transport: "httpx.BaseTransport | None",
+        user_agent: str | None = None,
     ) -> None:
         import httpx
 
@@ -28,7 +32,10 @@ class Connection:
         self._seconds = timeout_seconds
         self.http = httpx.Client(
             base_url=service.url,
-            headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
+            headers={
+                **({"Authorization": f"Bearer {service.token}"} if service.token else {}),
+                **({"User-Agent": user_agent} if user_agent else {}),
+            },
             timeout=timeout_seconds,
             verify=service.surroundings.verification(service.url),
             proxy=service.surroundings.proxy,
@@ -61,9 +68,10 @@ class Connection:
                     raise self.unanswered(error) from error
                 time.sleep(calls.retry_wait(attempt, None))
                 continue
-            if last or answer.status_code not in calls.RETRYABLE:
+            retry_after = answer.headers.get("retry-after")
+            if last or not calls.passes(answer.status_code, retry_after):
                 return calls.result_of(call, answer.status_code, answer.content, self._url)
-            time.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
+            time.sleep(calls.retry_wait(attempt, retry_after))
         raise AssertionError("the last try returns or raises")
 
     def pieces(self, path: str, query: "Mapping[str, str]") -> "Generator[bytes]":

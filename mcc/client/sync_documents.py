@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcc.client import document_calls as calls
+from mcc.client.requests import document_calls as calls
 
 if TYPE_CHECKING:
     from mcc.client.sync_connection import Connection

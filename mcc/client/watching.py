@@ -5,13 +5,15 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcc.client.calls import TRIES
 from mcc.client.errors import ClientError
 
 if TYPE_CHECKING:
     from mcc.contracts.wire import OrderEvent
+
+Away: TypeAlias = Callable[[ClientError | None], None]
 
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
 PROGRESS = "generation.progress"
@@ -69,8 +71,12 @@ class Patience:
     """How long to go on trying while the service is away: PATIENCE_SECONDS once it has answered; a service that never
     has is given up after this number of `tries`."""
 
-    def __init__(self, tries: int = TRIES, uptime: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, tries: int = TRIES, uptime: Callable[[], float] = time.monotonic, away: "Away | None" = None
+    ) -> None:
+        """`away`: is told why the service is missed, at each try; and None once it answers again."""
         self._tries = tries
+        self._away = away
         self._uptime = uptime
         self._failures = 0
         self._has_answered = False
@@ -82,6 +88,8 @@ class Patience:
         return self._failures > 0
 
     def answered(self) -> None:
+        if self._failures and self._away is not None:
+            self._away(None)
         self._failures, self._has_answered = 0, True
 
     def next_wait(self, problem: ClientError | None) -> float:
@@ -95,6 +103,8 @@ class Patience:
             given_up = self._failures >= self._tries
         if given_up and problem is not None:
             raise problem
+        if problem is not None and self._away is not None:
+            self._away(problem)
         wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
         # With jitter: when a service restarts, all of its clients lose it at the same moment.
         return wait * random.uniform(0.5, 1.0)
@@ -107,11 +117,11 @@ class LostEntry(Exception):
 class Position:
     """The last entry that a watcher has read; it passes each entry once and in order, across reconnects."""
 
-    def __init__(self, after: int, deltas: bool) -> None:
+    def __init__(self, after: int, deltas: bool, away: "Away | None" = None) -> None:
         self.seq = after
         self.over = False
         self._deltas = deltas
-        self.patience = Patience()
+        self.patience = Patience(away=away)
 
     @property
     def headers(self) -> dict[str, str]:

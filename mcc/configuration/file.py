@@ -47,6 +47,7 @@ TABLES = (
     "tools",
     "documents",
     "workspaces",
+    "forges",
     "sandbox",
     "web",
     "mcp",
@@ -54,7 +55,13 @@ TABLES = (
     "approvals",
     "sessions",
     "memory",
+    "people",
+    "oidc",
+    "budgets",
+    "doors",
+    "webhooks",
     "compaction",
+    "triggers",
 )
 MOST_BYTES = 1_000_000
 

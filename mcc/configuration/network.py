@@ -1,4 +1,5 @@
-"""The tables [sandbox] and [web] of mcc.toml: limits of sandboxed programs, and the hosts that tools may reach."""
+"""The tables [sandbox], [web] and [webhooks] of mcc.toml: limits of sandboxed programs, and the hosts that tools and
+messages may reach."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -132,3 +133,11 @@ class Web(Closed):
     seconds: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 30.0
     max_mb: Annotated[float, Field(gt=0, le=50, allow_inf_nan=False)] = 5.0
     search: WebSearch | None = None
+
+
+class WebhookSettings(Closed):
+    """The table [webhooks]. `allow`: the hosts to which messages may be sent, by https. `allow_private`: hosts, each
+    with its port, that may have private addresses and be reached by http."""
+
+    allow: Hosts = ("*",)
+    allow_private: PrivateHosts = ()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -22,6 +23,7 @@ from mcc.addresses import unreadable
 from mcc.addresses.redis import redis_problem
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
+from mcc.configuration.forges import Forges
 from mcc.configuration.memory import MemorySettings
 from mcc.configuration.operator_permission import ApprovalSettings as ApprovalSettings
 from mcc.configuration.operator_permission import OperatorPermission as OperatorPermission
@@ -86,7 +88,21 @@ class SessionSettings(BaseModel):
     context: ContextMode = "full"
 
 
-SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces", "sessions", "memory", "compaction"})
+def page_address(url: str) -> str:
+    """`url` without a slash at its end. Raises ValueError where a browser could not find a page below it."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = None
+    if not usable or parts.username or parts.password or parts.query or parts.fragment or not url.isprintable():
+        raise ValueError("an address begins with https:// or http://, names a host, and has neither login nor query")
+    return url.rstrip("/")
+
+
+SHARED_TABLES = frozenset(
+    {"documents", "permission", "approvals", "workspaces", "forges", "sessions", "memory", "compaction"}
+)
 """Tables of mcc.toml that both service and drones read."""
 
 
@@ -98,6 +114,7 @@ class SharedSettings(BaseModel):
     "auto", which finds out. `database_prepared`: a pooler in transaction mode keeps prepared statements (PgBouncer 1.21
     and later with max_prepared_statements).
     `flower_titles` False hides session titles, which people wrote, from Celery's monitors.
+    `public_url` is the address that people's browsers use, where a proxy is before the service; its host is allowed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
@@ -127,10 +144,12 @@ class SharedSettings(BaseModel):
     sweep_seconds: Seconds = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
     flower_titles: bool = True
+    public_url: Annotated[str, Field(max_length=2_000)] | None = None
     documents: DocumentFunctions = DocumentFunctions()
     permission: OperatorPermission = OperatorPermission()
     approvals: ApprovalSettings = ApprovalSettings()
     workspaces: WorkspaceSettings = WorkspaceSettings()
+    forges: Forges = {}
     sessions: SessionSettings = SessionSettings()
     memory: MemorySettings = MemorySettings()
     compaction: CompactionTerms = CompactionTerms()
@@ -162,6 +181,11 @@ class SharedSettings(BaseModel):
         if not url.startswith("sqlite") and (problem := unreadable(url)):
             raise ValueError(problem)
         return url
+
+    @field_validator("public_url")
+    @classmethod
+    def _address_of_a_page(cls, url: str | None) -> str | None:
+        return None if url is None else page_address(url)
 
     @field_validator("redis_url")
     @classmethod

@@ -1,16 +1,14 @@
 """The record of files written by others that the user has trusted: path and digest of each, in one file of the user."""
 
-import fcntl
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mcc.configuration.places import NotPrivate, make_private_directory, read_private, refuse_others
+from mcc.configuration.places import NotPrivate, read_private
+from mcc.configuration.replacing import locked_directory, replace_json
 
 TRUST_FILE = "trust.json"
 
@@ -68,18 +66,10 @@ class TrustStore:
     def _changing(self) -> Iterator[dict[str, dict[str, str]]]:
         """The trusted digests, for the block to change. They are written at its end, under an exclusive lock."""
         try:
-            make_private_directory(self.file.parent)
-            directory = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                # The directory is locked, since the file itself is replaced: a lock on the old one would keep nobody
-                # out.
-                fcntl.flock(directory, fcntl.LOCK_EX)
-                refuse_others(os.fstat(directory), self.file.parent)
+            with locked_directory(self.file) as directory:
                 trusted = self._read()
                 yield trusted
-                _replace(directory, self.file.name, trusted)
-            finally:
-                os.close(directory)
+                replace_json(directory, self.file.name, trusted)
         except (OSError, NotPrivate) as problem:
             raise TrustProblem(f"{self.file} cannot be written: {problem}") from problem
 
@@ -92,23 +82,6 @@ def _checked(trusted: object) -> dict[str, dict[str, str]]:
         if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
             raise ValueError("it does not hold paths with digests")
     return trusted
-
-
-def _replace(directory: int, name: str, trusted: Mapping[str, Mapping[str, str]]) -> None:
-    """Replace the file atomically and durably, with mode 0600."""
-    fresh = f".{name}.{secrets.token_hex(6)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(fresh, flags, 0o600, dir_fd=directory), "w", encoding="utf-8") as stream:
-            json.dump(trusted, stream, indent=1, sort_keys=True)
-            stream.write("\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(fresh, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(fresh, dir_fd=directory)
-        raise
 
 
 AGENTS = "agents"

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from mcc.contracts.budgets import BudgetOfDay
 from mcc.contracts.control import Receipt
 from mcc.contracts.drones import AgentSheet, ToolSheet
 from mcc.contracts.order import WorkOrder
@@ -26,7 +27,8 @@ class Listing(Closed, Generic[T]):
 
 class Problem(Closed):
     """An error as defined by RFC 9457. `errors` names the faulty fields; `id` is the number of an internal error in the
-    service's log."""
+    service's log; `needs` the right that the caller lacks; `error`, in words of RFC 8628, why a login waits; `budget`
+    what is left of one that does not suffice."""
 
     type: str = "about:blank"
     title: str
@@ -34,6 +36,9 @@ class Problem(Closed):
     detail: Text
     errors: tuple[dict[str, Any], ...] | None = None
     id: str | None = None
+    needs: str | None = None
+    error: str | None = None
+    budget: BudgetOfDay | None = None
 
 
 class RecordSetup(Closed):
@@ -96,8 +101,19 @@ class Offer(ToolSheet):
     origin: Text | None = None
 
 
+class Needs(Closed):
+    """How many items of the inbox wait for a person: calls and outlines, and questions."""
+
+    approvals: int = 0
+    questions: int = 0
+
+
 class OrderSummary(Closed):
-    """An order as a row of a list; `title` is the beginning of its prompt."""
+    """An order as a row of a list; `title` is the beginning of its prompt.
+
+    `principal`, `door`, `token`: who placed it, as `WorkOrder` says it; `needs`: what waits for a person. `cost_usd`,
+    None = not known, and `tokens` (input and output) are what it has used so far.
+    """
 
     id: str
     session_id: str
@@ -117,9 +133,15 @@ class OrderSummary(Closed):
     started_at: datetime | None
     finished_at: datetime | None
     last_seq: int
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
+    needs: Needs | None = None
+    cost_usd: float | None = None
+    tokens: int = 0
 
     @classmethod
-    def of(cls, order: WorkOrder) -> "OrderSummary":
+    def of(cls, order: WorkOrder, needs: Needs | None = None) -> "OrderSummary":
         return cls(
             id=order.id,
             session_id=order.session_id,
@@ -139,6 +161,12 @@ class OrderSummary(Closed):
             started_at=order.started_at,
             finished_at=order.finished_at,
             last_seq=order.last_seq,
+            principal=order.principal,
+            door=order.door,
+            token=order.token,
+            needs=needs,
+            cost_usd=order.usage.cost_usd,
+            tokens=order.usage.input_tokens + order.usage.output_tokens,
         )
 
 

@@ -25,12 +25,16 @@ NAME_CHARACTERS = 200
 
 
 def _of_chats(attachments: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    if attachments and info.data.get("kind") in ("generate", "revert", "compact"):
+    if attachments and info.data.get("kind") in ("generate", "revert", "deliver", "compact"):
         raise PydanticCustomError("not_of_kind", "Attachments belong to an order of kind chat; leave them out")
     return attachments
 
 
 Attachments = Annotated[tuple[Identifier, ...], Field(max_length=MOST_ATTACHMENTS), AfterValidator(_of_chats)]
+
+
+GIVEN = "attachments"
+"""Name of the step that says which files an agent was given."""
 
 
 class StoredFile(Closed):

@@ -100,6 +100,7 @@ class Control(Closed):
 
     `mode` is set for a steer only, `said` for a decide only. `delivered_at`: when a drone took it. A steer's message
     has reached its agent's model only with `carried_seq`, the first model request of that agent after `applied_seq`.
+    `principal`, `door`, `token`: who asked for it, which way it came, and the name of the token that it came by.
     """
 
     id: str
@@ -113,6 +114,9 @@ class Control(Closed):
     remove_tools: tuple[str, ...] = ()
     metadata: JsonObject | None = None
     said: Said | None = None
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
     requested_at: Moment
     delivered_at: Moment | None = None
     applied_at: Moment | None = None

@@ -154,7 +154,8 @@ class PinnedBlueprint(Closed):
 
 
 class DocumentSummary(Closed):
-    """A document without its nodes. `order_id`: the unfinished order that generates it, if any."""
+    """A document without its nodes. `order_id`: the unfinished order that generates it, if any. `principal`, `door`,
+    `token`: who made it, as `WorkOrder` says it."""
 
     id: str
     title: Text
@@ -165,6 +166,9 @@ class DocumentSummary(Closed):
     order_id: str | None
     created_at: Moment
     updated_at: Moment
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
 
 
 class DocumentView(DocumentSummary):
@@ -236,6 +240,7 @@ class HistoryItem(Closed):
     at: Moment
     by: StepBy
     principal: Text | None
+    door: str | None = None
     order_id: str | None
     record_id: str | None
     command: str

@@ -171,8 +171,21 @@ class DroneCounters(Closed):
 NOTHING_COUNTED = DroneCounters()
 
 
+DrainRequest: TypeAlias = Literal["finish", "hand_back"]
+"""What a drone that takes no orders does with those that it has: it ends them, or hands them back to the queue."""
+
+
+class NewDrain(Closed):
+    """`hand_back`: the orders that it has return to the queue at once; otherwise it ends them."""
+
+    hand_back: bool = False
+
+
 class Drone(Closed):
     """A drone as of its last heartbeat.
+
+    `drain`: an operator told it to take no orders, and what it does with those that it has; its status is then
+    `draining`, as it is while it shuts down.
 
     `refused_messages`: how many messages its process has read since its start that it could not use, such as garbage,
     other tasks, and orders of another database.
@@ -187,6 +200,7 @@ class Drone(Closed):
     active: int
     refused_messages: int = 0
     status: DroneStatus
+    drain: DrainRequest | None = None
     sandbox: SandboxState
     started_at: Moment
     last_heartbeat_at: Moment

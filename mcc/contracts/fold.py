@@ -276,6 +276,7 @@ class Fold:
             parent_id=node.parent_id,
             call_id=node.started.call_id,
             continues=node.started.continues,
+            continues_order=node.started.continues_order,
             forked_from=node.started.forked_from,
             agent=node.agent,
             title=node.started.title,

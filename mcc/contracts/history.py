@@ -34,11 +34,23 @@ class HistoryMatch(Closed):
     back: int = 0
 
 
+class HistoryTurn(Closed):
+    """A turn of the session that was searched, or, `back` forks back, of one that it comes from."""
+
+    turn: int
+    order_id: Identifier
+    session_id: Identifier
+    back: int = 0
+
+
 class HistoryFound(Closed):
     """Best match first, then newest. `not_searched`: turns that were not read for the search in time; the same search
     again goes on with them. `pruned`: turns of which only the prompt, what people told later, and the answer are left.
+    `turns_not_searched`, `turns_pruned`: the same, each with its session, as turns of several can have one number.
     """
 
     items: tuple[HistoryMatch, ...] = ()
     not_searched: tuple[int, ...] = ()
     pruned: tuple[int, ...] = ()
+    turns_not_searched: tuple[HistoryTurn, ...] = ()
+    turns_pruned: tuple[HistoryTurn, ...] = ()

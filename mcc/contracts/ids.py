@@ -47,6 +47,11 @@ def root_record_id(order_id: str) -> str:
     return derived_id(order_id, "root")
 
 
+def delivery_record_id(order_id: str) -> str:
+    """Id of the record of an order's delivery, below its master's; a takeover goes on in it."""
+    return derived_id(order_id, "delivery")
+
+
 def call_id(record_id: str, round_number: int, index: int) -> str:
     """Id of the tool call at `index` in the reply of round `round_number`; unique within its order."""
     return derived_id(record_id, "call", round_number, index)
@@ -65,6 +70,18 @@ def compaction_record_id(record_id: str, number: int) -> str:
 def compaction_session_id(session_id: str) -> str:
     """Id of the session in which the orders are that compact this one; no other session has an id of this version."""
     return derived_id(session_id, "compact")
+
+
+def named_session_id(text: str) -> str:
+    """Id of the session that triggers know by this text: always the same one, and of version 8, as version 5 says that
+    a session compacts another."""
+    derived = derived_id("session", text)
+    return f"{derived[:14]}8{derived[15:]}"
+
+
+def is_compaction_session(session_id: str) -> bool:
+    """Whether a session has the id that `compaction_session_id` gives."""
+    return session_id[14:15] == "5"
 
 
 def verifier_record_id(record_id: str, round_number: int) -> str:

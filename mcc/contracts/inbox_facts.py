@@ -70,6 +70,7 @@ class ApprovalDecided(NotedFact):
     decision: Literal["approve", "deny", "expired"]
     note: Text | None = None
     by: Text | None = None
+    door: str | None = None
     remember: Remember | None = None
     digest: str = ""
     profile: Text | None = None
@@ -124,6 +125,7 @@ class QuestionAnswered(NotedFact):
     call_id: str
     answer: Text | None
     by: Text | None = None
+    door: str | None = None
     expired: bool = False
     control_id: str | None = None
     answers: tuple[OneAnswer, ...] = ()
@@ -153,12 +155,15 @@ class QuestionAnswered(NotedFact):
 InboxRequest: TypeAlias = ApprovalRequested | QuestionAsked
 InboxReply: TypeAlias = ApprovalDecided | QuestionAnswered
 
+INBOX_FACTS = frozenset(fact.kind for fact in (ApprovalRequested, QuestionAsked, ApprovalDecided, QuestionAnswered))
+"""Kinds of entries by which an item of the inbox appears or is settled."""
+
 
 class Said(Closed):
     """The reply to an inbox item: a decision, or the answers to its questions, by the question's id.
 
     `answer`: that of a question asked alone. `declined`: a person will not answer. `expired`: nobody replied in time.
-    `by` None: no user of the service.
+    `by` None: no user of the service; else `door` and `token_id` tell which way the reply came (`Actor`).
     """
 
     item_id: str
@@ -167,6 +172,8 @@ class Said(Closed):
     note: Text | None = None
     remember: Remember | None = None
     by: Text | None = None
+    door: str | None = None
+    token_id: str | None = None
     expired: bool = False
     answers: dict[str, Text] | None = None
     declined: bool = False
@@ -184,6 +191,7 @@ def reply_fact(request: InboxRequest, said: Said, control_id: str | None = None)
             call_id=request.call_id,
             answer=answers[0].answer if len(answers) == 1 else None,
             by=said.by,
+            door=said.door,
             expired=said.expired,
             control_id=control_id,
             answers=answers,
@@ -194,6 +202,7 @@ def reply_fact(request: InboxRequest, said: Said, control_id: str | None = None)
         decision="expired" if said.expired or said.decision is None else said.decision,
         note=said.note,
         by=said.by,
+        door=said.door,
         remember=said.remember,
         digest=request.digest,
         profile=request.profile,

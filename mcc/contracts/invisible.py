@@ -5,7 +5,8 @@ What is stored keeps them as they are. They are escaped once, where people read:
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 _RUN = re.compile("[^\n\t -~]+")
 """Everything but ASCII's own visible characters and layout: few texts hold much of it, so few are looked at closely."""
@@ -23,6 +24,10 @@ Then three that are blank though Unicode does not call them ignorable: an empty 
 notehead. Last ⟦, which begins an escape and so is never shown as itself."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+KNOWN = 4_096
+"""Of how many characters it is remembered what they are: a text of a million that nobody sees has few different ones.
+"""
+
 OPENS, CLOSES = "\u27e6", "\u27e7"
 _ESCAPE = re.compile(f"{OPENS}U\\+([0-9A-F]{{4,6}}){CLOSES}")
 
@@ -59,6 +64,22 @@ def count_invisible(text: str) -> int:
     return sum(sum(map(_is_invisible, run)) for run in _RUN.findall(text) if not _is_seen(run))
 
 
+def parted_at_invisible(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of `text`, in order, each with whether it is a character that `escape_invisible` escapes, by itself."""
+    start = 0
+    for run in _RUN.finditer(text):
+        if _is_seen(run[0]):
+            continue
+        for place, letter in enumerate(run[0], run.start()):
+            if _is_invisible(letter):
+                if start < place:
+                    yield text[start:place], False
+                yield letter, True
+                start = place + 1
+    if start < len(text):
+        yield text[start:], False
+
+
 def controls_in(text: str) -> str:
     """The control characters (Cc) of `text` other than line feed and tab: each once, in the order of the text."""
     return "".join(dict.fromkeys(_CONTROL.findall(text)))
@@ -73,6 +94,7 @@ def _is_seen(run: str) -> bool:
     return run.isprintable() and not _DRAWN_AS_NOTHING.search(run)
 
 
+@lru_cache(maxsize=KNOWN)
 def _is_invisible(one: str) -> bool:
     return not one.isprintable() or _DRAWN_AS_NOTHING.match(one) is not None
 
@@ -81,6 +103,7 @@ def _as_code_point(one: str) -> str:
     return f"{OPENS}U+{ord(one):04X}{CLOSES}"
 
 
+@lru_cache(maxsize=KNOWN)
 def _as_json(one: str) -> str:
     units = one.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -15,6 +15,7 @@ from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.compaction import CompactedRecord, TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact, NotedFact
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.limits import LimitChoice
@@ -34,10 +35,10 @@ from mcc.contracts.shape import JsonAny, JsonObject, Moment, Text
 from mcc.contracts.turn_context import TurnContext
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 3
+JOURNAL_VERSION = 4
 """Version of the shapes below. New orders have it, and so has every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1, 2, 3})
+READABLE_VERSIONS = frozenset({1, 2, 3, 4})
 """Journal versions that this code can read. A drone claims only orders with such a journal, and only a drone that can
 read a journal closes the agents that it has open.
 
@@ -61,7 +62,8 @@ class Outcome(StrEnum):
 
 
 class AgentStarted(Fact):
-    """`setup_digest` names the stored set-up that a resumed run must use, `continues` the record that it continues.
+    """`setup_digest` names the stored set-up that a resumed run must use, `continues` the record that it continues,
+    `continues_order` the order of that, an earlier turn of the session; None: this one.
 
     `forked_from` is the record of another order that this one is a copy of. `environment` is the text before the prompt
     in the agent's first message, `attachments` what
@@ -79,6 +81,7 @@ class AgentStarted(Fact):
     node: Text | None = None
     call_id: str | None = None
     continues: str | None = None
+    continues_order: str | None = None
     forked_from: str | None = None
     prompt: Text
     environment: Text = ""
@@ -105,9 +108,8 @@ class AgentStarted(Fact):
 class AgentStep(NotedFact):
     """Something that the runtime did or found. `usage` is what it cost apart from replies, e.g. a failed model call.
 
-    `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own. `pictures`:
-    digests of pictures that it keeps from the model from now on. `why`: of `prefix_changed`, what it is due to: agent,
-    model, tools, tool_search, rollback, retry or cold.
+    `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own. `why`: of
+    `prefix_changed`, what it is due to: agent, model, tools, tool_search, rollback, retry or cold.
     """
 
     kind: ClassVar[str] = "agent.step"
@@ -115,7 +117,6 @@ class AgentStep(NotedFact):
     message: Text
     usage: Usage | None = None
     in_results: bool = False
-    pictures: tuple[str, ...] = ()
     why: str | None = None
 
     @property
@@ -261,8 +262,8 @@ class ControlApplied(Fact):
     """A control took effect on the record, or on the whole order; `mode` is that of a steer.
 
     `at`: when it was requested; a steer's message is shown to its agent with that time. `metadata` holds the values
-    that were set; null deleted a key. `by`: "parent" for a steer by the agent above, whose call's id is then its
-    `control_id`; null for one by a person.
+    that were set; null deleted a key. `by`: the principal who asked for it, by which `door`; "parent" for a steer by
+    the agent above, whose call's id is then its `control_id`; null in older entries, and where nobody asked.
     """
 
     kind: ClassVar[str] = "control.applied"
@@ -273,7 +274,8 @@ class ControlApplied(Fact):
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
     metadata: JsonObject | None = None
-    by: Literal["parent"] | None = None
+    by: Text | None = None
+    door: str | None = None
     at: Moment | None = None
 
     def paused(self, before: bool) -> bool:
@@ -351,7 +353,7 @@ AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentDelivered |
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
 CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
 NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed | WorkspaceHeld
-GitFact: TypeAlias = WorkspaceCommitted | WorktreeMade | WorktreeEnded
+GitFact: TypeAlias = WorkspaceCommitted | WorktreeMade | WorktreeEnded | DeliveryStarted | DeliveryFinished
 PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
 AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | GitFact | PersonFact
 

@@ -1,8 +1,8 @@
 """Limits on what one turn, or one agent in it, may use."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from mcc.contracts.shape import Closed
 
@@ -21,7 +21,8 @@ class Limits(Closed):
     """Limits of a turn. Tokens are counted as the provider reports them.
 
     Each limit covers the whole agent tree, except `rounds` (the master alone) and `subagent_…` (each child alone).
-    `warn_share`: once this share of a limit is used, the agent is told to finish.
+    `warn_share`: once this share of a limit is used, the agent is told to finish. `unknown_price`: a call of
+    a model without a known price is not sent (refuse), or it is, and people are told where `cost_usd` is limited.
     """
 
     rounds: Positive = 50
@@ -43,6 +44,11 @@ class Limits(Closed):
     model_call_seconds: Seconds = 180
     tool_seconds: Seconds = 120
     warn_share: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.7
+    unknown_price: Literal["warn", "refuse"] = "warn"
+
+
+SomeLimits = Annotated[Limits | None, PlainSerializer(lambda limits: limits and limits.model_dump(exclude_unset=True))]
+"""Limits of which only those that were set are written."""
 
 
 class AgentLimits(Closed):

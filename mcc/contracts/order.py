@@ -19,13 +19,15 @@ from mcc.contracts.attachments import Attachments
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
-from mcc.contracts.limits import Limits
+from mcc.contracts.git_delivery import Deliver, GitDelivery
+from mcc.contracts.limits import Limits, SomeLimits
 from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
+from mcc.contracts.webhook_urls import ShownWebhookUrl, WebhookUrl
 
 PROMPT_CHARACTERS = 200_000
 
@@ -94,6 +96,7 @@ class OrderKind(StrEnum):
     CHAT = "chat"
     GENERATE = "generate"
     REVERT = "revert"
+    DELIVER = "deliver"
     COMPACT = "compact"
 
 
@@ -158,20 +161,17 @@ class NewOrder(Closed):
 
     `kind` generate: give exactly one of `blueprint` and `document_id`; `prompt` is a brief that all its agents read,
     "" for none. A chat turn with `document_id` works on that document.
-
     `attachments`: ids of uploaded files, which its agent is shown below the prompt.
-
     `permission` and `mode` say which tools its agents may call, in addition to the operator's rules and the agent
     files. `on_ask`: what happens to a call that needs a person's approval; None = as the operator's configuration says,
     and if that says nothing, as it depends on whether the caller can be asked.
-
     `write`: it is alone in writing in its workspace from its beginning on. Otherwise that begins with the first call
     that may write there. In mode plan nothing is written.
-
+    `deliver`: how its work on a git address goes back there, once its result is accepted; None = it stays where it is.
     `egress`: which of the hosts that the operator lets tools reach are open to this order's agents; None = all of them.
 
-    `metadata` is for programs: the order's tools see it, its models do not. `controls`: the only controls accepted
-    while the order is unfinished, besides the cancel of the whole order; None = all.
+    `webhook_url` is told when it waits or ends. `metadata` is for programs: the order's tools see it, its models do
+    not. `controls`: those accepted while the order is unfinished, besides the cancel of the whole order; None = all.
     """
 
     kind: OrderKind = OrderKind.CHAT
@@ -187,6 +187,7 @@ class NewOrder(Closed):
     workspace: Path | None = None
     write: bool = False
     ref: Annotated[str, StringConstraints(pattern=GIT_REF)] | None = None
+    deliver: Deliver | None = None
     document_id: Annotated[Identifier | None, Field(validate_default=True)] = None
     blueprint: Annotated[BlueprintRef | None, Field(validate_default=True)] = None
     generation: Generation | None = None
@@ -204,7 +205,7 @@ class NewOrder(Closed):
     permission: Permission = Field(default_factory=dict)
     on_ask: OnAsk | None = None
     egress: Hosts | None = None
-    webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    webhook_url: WebhookUrl | None = None
     metadata: Metadata = Field(default_factory=dict)
     controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_no_lone_pause)] | None = None
 
@@ -313,7 +314,7 @@ class OrderOrigin(Closed):
     back, None = the state before the first write. `overwrite`: the revert also undoes what somebody else changed since.
     """
 
-    kind: Literal["retry", "fork", "revert"]
+    kind: Literal["retry", "fork", "revert", "deliver"]
     order_id: Identifier
     after: int | None = None
     note: Text | None = None
@@ -324,12 +325,10 @@ class WorkOrder(NewOrder):
     """An order in the service. `usage` and `last_seq` are as of the time of the response.
 
     `usage` is the order's own, without the entries that a fork copied. `left_out`: later turns do not see this one.
-    `metadata` is its current value.
+    `metadata` is its current value, and `on_ask` that in force, even if the caller gave none.
 
     A generate order always has a `document_id`; one placed with a `blueprint` has that of the document made for it,
     which is also its `session_id`.
-
-    `on_ask` is the value in force, even if the caller gave none.
 
     `waits_for`: what keeps it from going on now, None = nothing, or it has ended; `detail` is then its message.
 
@@ -338,7 +337,10 @@ class WorkOrder(NewOrder):
 
     `words`: what people said to its session between the turn before and this one; its agent is shown them above the
     prompt. `compacts`: of kind compact, the session whose context it shortens; its own is shown in no list.
-    """
+
+    `principal`, `door`, `token`: who placed it, which way it came, and the name of the token that it came by (none, or
+    the operator's own: null). `requested_limits`: those that the caller gave, where the budget of a day changed them;
+    else null. `webhook_url` is shown without the values of its query."""
 
     id: Identifier
     session_id: Identifier
@@ -363,8 +365,14 @@ class WorkOrder(NewOrder):
     origin: OrderOrigin | None = None
     left_out: bool = False
     changes: Changes | None = None
+    delivery: GitDelivery | None = None
     words: tuple[SessionWords, ...] = ()
     compacts: Identifier | None = None
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
+    requested_limits: SomeLimits = None
+    webhook_url: ShownWebhookUrl | None = None
 
     # Lifts the check of `NewOrder`: here a generate order has both its blueprint and its document.
     @field_validator("blueprint")
@@ -377,7 +385,7 @@ class OrderOutcome(Closed):
     """How a turn ended: the final status with its reason, and the result.
 
     `accepted`: whether gate and verifier accepted the result; None = neither of them judged it. `changes`: what the
-    turn did to its workspace, None = nothing.
+    turn did to its workspace, None = nothing. `delivery`: what became of its `deliver`.
     """
 
     status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
@@ -388,3 +396,4 @@ class OrderOutcome(Closed):
     accepted: bool | None = None
     usage: Usage = Usage()
     changes: Changes | None = None
+    delivery: GitDelivery | None = None

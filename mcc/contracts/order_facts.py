@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.fact import Fact
 from mcc.contracts.order import NewOrder
 from mcc.contracts.questions import SessionWords
@@ -22,7 +23,8 @@ class Forked(Closed):
 
 class OrderQueued(Fact):
     """`retry_of` is the order whose input this one repeats, `forked` the one whose history it starts with. `words`:
-    what people had said to its session since the turn before, shown above the prompt."""
+    what people had said to its session since the turn before, shown above the prompt. `principal`, `door`, `token`: who
+    placed it, which way it came, and the name of the token that it came by; null in older entries."""
 
     kind: ClassVar[str] = "order.queued"
     session_id: str
@@ -37,6 +39,9 @@ class OrderQueued(Fact):
     retry_of: str | None = None
     forked: Forked | None = None
     words: tuple[SessionWords, ...] = ()
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
 
     @classmethod
     def of(
@@ -48,6 +53,7 @@ class OrderQueued(Fact):
         retry_of: str | None = None,
         forked: Forked | None = None,
         words: tuple[SessionWords, ...] = (),
+        by: Actor | None = None,
     ) -> "OrderQueued":
         """The fact for `order`, with the order's value for every field of the same name."""
         stated: dict[str, Any] = {
@@ -56,6 +62,9 @@ class OrderQueued(Fact):
             "retry_of": retry_of,
             "forked": forked,
             "words": words,
+            "principal": by.principal if by else None,
+            "door": by.door if by else None,
+            "token": by.token if by else None,
         }
         copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in stated}
         return OrderQueued(**copied, **stated)
@@ -84,13 +93,15 @@ class OrderHandedBack(Fact):
 
 
 class OrderWaiting(Fact):
-    """`found` is the key of another directory found at the workspace's path; after a resume the order goes on there."""
+    """`found` is the key of another directory found at the workspace's path; after a resume the order goes on there.
+    `tries`: with the next one, how often a forge was asked that cannot be asked now."""
 
     kind: ClassVar[str] = "order.waiting"
     reason: WaitingReason
     message: Text
     until: Moment | None = None
     found: str | None = None
+    tries: int | None = None
 
 
 class OrderResumed(Fact):

@@ -132,7 +132,8 @@ class VerifyStep(Closed):
 
 
 class SteerStep(Closed):
-    """A control that was applied; `by`: "parent" for a message of the agent above, null for a person's."""
+    """A control that was applied; `by`: "parent" for a message of the agent above, else the principal who asked for it,
+    by which `door`; null where nobody did, or an older journal does not say."""
 
     seq: int
     kind: Literal["steer"] = "steer"
@@ -142,13 +143,15 @@ class SteerStep(Closed):
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
     metadata: JsonObject | None = None
-    by: Literal["parent"] | None = None
+    by: Text | None = None
+    door: str | None = None
 
 
 class NoteStep(Closed):
     """Something that the runtime did or found: tools provisioned, a retry, a fallback, a warning.
 
-    `wait_seconds`: how long the runtime waited before it retried a model call.
+    `wait_seconds`: how long the runtime waited before it retried a model call. `characters`: how much a parent reads of
+    a report that was delivered to it.
     """
 
     seq: int
@@ -157,6 +160,7 @@ class NoteStep(Closed):
     message: Text
     at: Moment | None = None
     wait_seconds: float | None = None
+    characters: int = 0
 
 
 Step: TypeAlias = Annotated[
@@ -168,7 +172,8 @@ class ChatRecord(Closed):
     """One agent's run. `usage` is its own; `usage_total` includes its children (and, at the root, earlier attempts).
 
     `tools_requested` lists the groups and tools that its file or caller named (None = the parent's), `tools` those it
-    got. `continues` is the record whose conversation this one continues. `forked_from` is the record of another order
+    got. `continues` is the record whose conversation this one continues, `continues_order` its order, if that is an
+    earlier turn of the session. `forked_from` is the record of another order
     that this one began as a copy of. `model` None: the agent calls no model, like the generator of a document. `node`
     is the path of the document node that it worked on. `metadata` is what people set on it; at the root, the order's.
     """
@@ -179,6 +184,7 @@ class ChatRecord(Closed):
     parent_id: str | None
     call_id: str | None
     continues: str | None = None
+    continues_order: str | None = None
     forked_from: str | None = None
     agent: str
     title: Text

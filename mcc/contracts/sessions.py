@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field, PlainSerializer, StringConstraints
+from pydantic import Field, StringConstraints
 
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import Limits, SomeLimits
 from mcc.contracts.order import ModelName, NewOrder, Path, WorkOrder
 from mcc.contracts.permission import Mode
 from mcc.contracts.shape import Closed, Identifier, Moment, Name, Text
@@ -13,9 +13,6 @@ from mcc.contracts.usage import Usage
 
 Title = Annotated[str, StringConstraints(max_length=200)]
 TurnNumber = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
-
-SomeLimits = Annotated[Limits | None, PlainSerializer(lambda limits: limits and limits.model_dump(exclude_unset=True))]
-"""Limits of which only those that were set are written."""
 
 
 class SessionDefaults(Closed):
@@ -55,7 +52,8 @@ class Session(Closed):
     all its turns. `unread`: turns after the last one that the caller marked as read.
 
     `tokens`: what the next turn would be shown, `window`: how much fits, `cached_share`: the share of the last
-    request's input that came from the provider's cache; null: not known.
+    request's input that came from the provider's cache; null: not known. `principal`, `door`, `token`: who
+    opened it, as `WorkOrder` says it.
     """
 
     id: Identifier
@@ -76,6 +74,9 @@ class Session(Closed):
     cached_share: float | None = None
     unread: int = 0
     forked_from: ForkedFrom | None = None
+    principal: str | None = None
+    door: str | None = None
+    token: Text | None = None
 
 
 class NewSession(SessionDefaults):
@@ -114,11 +115,15 @@ class SessionWithTurns(Session):
 
 
 class TurnUsage(Closed):
-    """What one turn used. `cached_share`: the share of its input that came from the provider's cache; null: not
-    known."""
+    """What one turn used, or an order that compacted the session (`compaction`), whose `turn` is the last one before
+    it.
+
+    `cached_share`: the share of its input that came from the provider's cache; null: not known.
+    """
 
     turn: int
     order_id: Identifier
+    compaction: bool = False
     usage: Usage
     cached_share: float | None = None
 

@@ -29,6 +29,7 @@ class WaitingReason(StrEnum):
     DISK = "disk"
     MEMORY = "memory"
     FUNCTION = "function"
+    DELIVERY = "delivery"
 
 
 class FailureReason(StrEnum):
@@ -38,6 +39,7 @@ class FailureReason(StrEnum):
     GATE_FAILED = "gate_failed"
     REFUSED = "refused"
     NOT_DONE = "not_done"
+    NOT_DELIVERED = "not_delivered"
     POISON = "poison"
     EXPIRED = "expired"
     INVALID = "invalid"

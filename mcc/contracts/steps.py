@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, assert_never
 
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import NotedFact
 from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, VerifyChecked
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
@@ -70,11 +71,20 @@ def step_of(numbered: NumberedFact) -> Step:
                 tools_removed=fact.tools_removed,
                 metadata=fact.metadata,
                 by=fact.by,
+                door=fact.door,
             )
         case NotedFact():
             name = fact.name if isinstance(fact, AgentStep) else fact.kind
             wait = fact.wait_seconds if isinstance(fact, ModelRetried) else None
-            return NoteStep(seq=seq, name=name, message=fact.in_words, at=numbered.at, wait_seconds=wait)
+            characters = len(fact.content) if isinstance(fact, AgentDelivered) else 0
+            return NoteStep(
+                seq=seq,
+                name=name,
+                message=fact.in_words,
+                at=numbered.at,
+                wait_seconds=wait,
+                characters=characters,
+            )
         case _:
             assert_never(fact)
 

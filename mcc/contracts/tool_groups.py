@@ -30,6 +30,7 @@ TOOL_GROUPS: GroupTable = {
     "document_read": ("read_document", "describe_component"),
     "document_write": ("set_value", "set_metadata", "add_child", "remove_child", "move_child"),
     "mcp": (),
+    "deliver": (),
     "coordination": ("ask_user",),
     "delegation": (
         "subagent",

@@ -15,20 +15,23 @@ MOST_AFTER_BASE = 64
 
 
 class LastRequest(Closed):
-    """A turn's last request, as the next turn compares its own with it: by whom, to which model, how long, when.
+    """A turn's last request, as the next turn compares its own with it: by whom, to which model (`requested`: under
+    which name, None: not known), how long, when.
 
     `environment`: the digest of each part of the environment that later turns are shown. `opening_tokens`: what the
     next turn is shown besides this one's own messages, estimated; below zero where a summary made these shorter.
-    `window`: the model's context, None: unknown; `input_tokens`: what the provider counted, `cached_input_tokens` of
-    them from its cache.
+    `opening_messages`: how many messages of earlier turns it had, None: not known. `window`: the model's context, None:
+    unknown; `input_tokens`: what the provider counted, `cached_input_tokens` of them from its cache.
     """
 
     agent: str
     model: str
+    requested: str | None = None
     at: Moment
     prefix: Prefix | None = None
     environment: Mapping[str, str] = {}
     opening_tokens: int = 0
+    opening_messages: int | None = None
     window: int | None = None
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -42,7 +45,8 @@ class LastRequest(Closed):
 class TurnBefore(Closed):
     """The newest turn that a new one is shown, as far as the new one sends the same again: set-up, found tools, last
     request. `rolled_back`: turns after it were taken back; `repeated`: of the turns that are shown, one repeats
-    another; `compacted`: what is shown of it and the turns before was shortened when it ended.
+    another; `compacted`: what is shown of it and the turns before was shortened when it ended; `clipped`: of what it
+    was shown, results or arguments have been put away since.
     """
 
     setup_digest: str
@@ -52,6 +56,7 @@ class TurnBefore(Closed):
     rolled_back: bool = False
     repeated: bool = False
     compacted: bool = False
+    clipped: bool = False
 
 
 class TurnContext(Closed):

@@ -18,8 +18,13 @@ def _transcript_compacted(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"message": data.get("summary", ""), **kept}
 
 
-_UPCASTS: Mapping[str, Upcast] = {"transcript.compacted": _transcript_compacted}
-"""By kind of entry. Otherwise versions 2 and 3 only added kinds and fields."""
+def _agent_step(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A step could hide `pictures` from its run alone; those that a provider refuses are refused once more."""
+    return {name: value for name, value in data.items() if name != "pictures"}
+
+
+_UPCASTS: Mapping[str, Upcast] = {"transcript.compacted": _transcript_compacted, "agent.step": _agent_step}
+"""By kind of entry. Otherwise versions 2 to 4 only added kinds and fields."""
 
 
 def upcast(kind: str, data: object) -> object:

@@ -20,7 +20,7 @@ def after_entry(fact: Fact, at: datetime, *, is_subagent: bool = False) -> Waits
     """What an order waits for whose last entry, written `at` this time, holds this fact; None where it goes on."""
     match fact:
         case OrderWaiting():
-            return WaitsFor(kind=KINDS[fact.reason], until=fact.until, message=fact.message)
+            return WaitsFor(kind=KINDS[fact.reason], until=fact.until, tries=fact.tries, message=fact.message)
         case ModelRetried():
             until = at + timedelta(seconds=fact.wait_seconds)
             return WaitsFor(kind="provider", until=until, tries=fact.attempt + 1, message=retry_in_words(fact))

@@ -21,6 +21,7 @@ WaitsKind: TypeAlias = Literal[
     "disk",
     "memory",
     "paused",
+    "delivery",
 ]
 
 
@@ -28,7 +29,7 @@ class WaitsFor(Closed):
     """What keeps an order from going on now. `message` says all of it in words.
 
     `order_id`: the order that has what this one waits for. `position`: its place in the queue, from 1 on. `until`: when
-    the wait ends at the latest, or the model is asked again, for the `tries`-th time.
+    the wait ends at the latest, or the model or the forge is asked again, for the `tries`-th time.
     """
 
     kind: WaitsKind
@@ -73,6 +74,7 @@ KINDS: Mapping[WaitingReason, WaitsKind] = {
     WaitingReason.DISK: "disk",
     WaitingReason.MEMORY: "memory",
     WaitingReason.FUNCTION: "function",
+    WaitingReason.DELIVERY: "delivery",
 }
 
 

@@ -83,6 +83,29 @@ class Hint(Closed):
     status: str | None = None
 
 
+class InboxMoved(Closed):
+    """Something was asked of a person in this order, or settled; the order may run on meanwhile."""
+
+    type: Literal["inbox"] = "inbox"
+    order_id: str
+
+
+class InboxChange(Closed):
+    """An item of the inbox that appeared or was settled; `status` as `GET /inbox` has it."""
+
+    id: str
+    kind: str
+    order_id: str
+    status: str
+
+
+class InboxEvent(Closed):
+    """How many items of agents wait for a person, and which have changed since the last event of this kind."""
+
+    pending: int
+    changed: tuple[InboxChange, ...] = ()
+
+
 class Delta(Closed):
     """A piece of streamed text; never stored.
 

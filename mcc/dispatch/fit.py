@@ -13,6 +13,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError,
 from redis.retry import Retry
 
 from mcc.addresses.redis import SENTINELS
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import installation_key
 from mcc.dispatch.broker import RedisAt, client_url, connect, translated
@@ -34,7 +35,7 @@ PROBE_SECONDS = 5
 
 def installation_of(store: Store) -> str:
     """The id by which Redis knows the installation of this database; made at first use. Raises `StoreError`."""
-    named = store.audit.first(FIRST_USE) or store.audit.note_once(FIRST_USE, principal=KEEPER, detail={})
+    named = store.audit.first(FIRST_USE) or store.audit.note_once(FIRST_USE, by=Actor(KEEPER), detail={})
     return named.id
 
 

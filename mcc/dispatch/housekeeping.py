@@ -1,4 +1,5 @@
-"""Housekeeping: packs the journals of ended orders and deletes those older than the retention, in small steps."""
+"""Housekeeping: packs the journals of ended orders, deletes those older than the retention, and what webhooks were
+sent, in small steps."""
 
 import threading
 from collections.abc import Callable, Collection
@@ -7,6 +8,7 @@ from datetime import timedelta
 
 import structlog
 
+from mcc.contracts.callers import Actor
 from mcc.store.database.errors import StoreError
 from mcc.store.rows.values import KEEPER
 from mcc.store.store import Store
@@ -68,6 +70,9 @@ class Housekeeping:
         for _ in store.packing.pack(now - PACKED_AFTER):
             if self._stopped.wait(self._pause_seconds):
                 return total
+        while store.webhooks.lists.remove_old():
+            if self._stopped.wait(self._pause_seconds):
+                return total
         if not self._days:
             return total
         before = now - timedelta(days=self._days)
@@ -84,7 +89,7 @@ class Housekeeping:
 
     def _announce(self, found: Cleared) -> None:
         detail = {"days": self._days, "orders": found.orders, "entries": found.entries, "bytes": found.bytes}
-        self._store.audit.note(ANNOUNCED, principal=KEEPER, detail=detail)
+        self._store.audit.note(ANNOUNCED, by=Actor(KEEPER), detail=detail)
         if found.orders:
             log.warning(
                 "journals of orders that ended long ago will be removed from tomorrow on; records and answers stay",

@@ -22,6 +22,7 @@ from mcc.contracts.wire import (
     Delta,
     DroneBeat,
     Hint,
+    InboxMoved,
     OrdersWait,
     Progress,
     Wake,
@@ -46,7 +47,7 @@ class Packed(NamedTuple):
     payload: bytes
 
 
-Message: TypeAlias = Entry | Hint | Delta | Progress | DroneBeat | Packed
+Message: TypeAlias = Entry | Hint | Delta | Progress | DroneBeat | InboxMoved | Packed
 
 PAUSE_SECONDS = 1.0
 """After a failure nothing is sent for this long, so that callers do not wait for a Redis that is down."""
@@ -62,6 +63,8 @@ def payloads(messages: Iterable[Message], prefix: str = KEY_PREFIX) -> Iterator[
                 yield order_channel(message.order_id, prefix), entry_message(message)
             case DroneBeat():
                 yield drone_channel(message.drone, prefix), to_json(message)
+            case InboxMoved():
+                yield status_channel(prefix), to_json(message)
             case _:
                 payload = to_json(message)
                 yield order_channel(message.order_id, prefix), payload

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -53,6 +53,8 @@ class SweepLoop:
         self._sweeper = sweeper
         self._sweep_seconds = sweep_seconds
         self._clock = clock
+        self.also: Callable[[], Sequence[str]] | None = None
+        """What this process does besides in each round; answers ids of the orders that it changed."""
         self._steady_since: float | None = None
         self._last_beat = 0.0
         self.trouble = ""
@@ -85,8 +87,7 @@ class SweepLoop:
     def _publish(self, publisher: Publisher, swept: Swept) -> None:
         publisher.taken_over(len(swept.requeued))
         why = dict.fromkeys(swept.requeued, LOST)
-        changed = [self._store.orders.get(one) for one in (*swept.requeued, *swept.ended, *swept.resumed)]
-        for order in changed:
+        for order in map(self._store.orders.get, (*swept.requeued, *swept.ended, *swept.resumed, *swept.besides)):
             publisher.publish([*newest_entries(self._store, order), status_hint(order)])
             publisher.report_status(order, why.get(order.id, ""))
 
@@ -104,6 +105,11 @@ class SweepLoop:
         steady = now - self._steady_since
         swept = self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
         failures = self._store.removal.advance()
+        self._store.filling.advance()
+        self._store.tallying.advance()
+        self._store.order_words.advance()
+        if self.also is not None:
+            swept = replace(swept, besides=self.also())
         return replace(swept, failures={**swept.failures, **failures}) if failures else swept
 
     def _run(self) -> None:

@@ -87,6 +87,8 @@ def _worker(order: WorkOrder) -> str:
             return f"generate {order.blueprint or 'document'}"
         case OrderKind.REVERT:
             return "revert"
+        case OrderKind.DELIVER:
+            return "deliver"
         case OrderKind.COMPACT:
             return "compact"
 

@@ -2,18 +2,22 @@
 
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from mcc.configuration.budgets import BudgetSettings
 from mcc.configuration.database import Pooler
+from mcc.contracts.budgets import DayBudget
 from mcc.contracts.drones import NOT_CHOSEN, Drone, Registration
-from mcc.doctor.finding import FIX_COMMAND, Finding, duration
+from mcc.contracts.schedules import LATE_SECONDS, Missed, Schedule
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import database_file, others_may_read
-from mcc.doctor.snapshot import Snapshot
+from mcc.doctor.webhooks import webhook_findings
+from mcc.findings.finding import FIX_COMMAND, Finding, duration
+from mcc.findings.snapshot import Snapshot
 from mcc.store.database.clock import moment
 from mcc.store.database.errors import StoreError, Unfit
 from mcc.store.database.fit import Standbys, Way, standbys_of, way_to
@@ -27,6 +31,9 @@ UNSWEPT_SECONDS = 10.0
 """Many times the half second after which every service and every drone sweeps again."""
 
 TOLERATED_SKEW_SECONDS = 2.0
+
+MISSED_DAYS = 1.0
+"""For how long it is told that runs of schedules were missed, or deliveries to triggers refused."""
 
 MOST_MEASURED = 500
 """How many orders that could be pruned are measured."""
@@ -59,6 +66,15 @@ def check_database(installation: Installation) -> Iterator[Finding]:
             yield from standby_findings(standbys_of(store.database))
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
             yield _size(store, settings.retention_days)
+            yield from budget_findings(settings.budgets, *store.budgets.usual())
+            if "schedules" not in settings.doors.off:
+                missed, now = store.schedules.missed(MISSED_DAYS), store.database.clock.now()
+                yield from schedule_findings(store.schedules.list(), missed, now)
+            if settings.triggers and "triggers" not in settings.doors.off:
+                since = store.database.clock.now() - timedelta(days=MISSED_DAYS)
+                refused = store.trigger_deliveries.refused(list(settings.triggers), since)
+                yield from trigger_findings(len(settings.triggers), refused)
+            yield from webhook_findings(store.webhooks.endpoints.made(), store.webhooks.lists.load())
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
             drones = store.leases.drones()
             yield _up([drone for drone in drones if drone.status != "silent"])
@@ -77,6 +93,16 @@ def unfit_finding(problem: str) -> Finding:
     """A sentence of `mcc.store.database.fit`, which ends with what to do."""
     detail, _, advice = problem.rpartition(": ")
     return Finding("database", "broken", detail, advice)
+
+
+def budget_findings(configured: BudgetSettings, usual: DayBudget, timezone: str) -> Iterator[Finding]:
+    """Whether orders reserve by the table [budgets] that is read here."""
+    if (configured.budget, configured.timezone) != (usual, timezone):
+        detail = "orders reserve by other budgets than [budgets] of the mcc.toml that is read here says"
+        advice = "restart the service, which writes them into the database; or give all services the same table"
+        yield Finding("budgets", "warning", detail, advice)
+    elif usual.limits_anything:
+        yield Finding("budgets", "ok", "everybody without one of their own has that of [budgets]")
 
 
 def way_findings(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
@@ -104,6 +130,37 @@ def standby_findings(standbys: Standbys | None) -> Iterator[Finding]:
     elif standbys.count:
         detail = f"asynchronous ({number}): a fail-over loses what the standby had not received"
         yield Finding("standbys", "ok", f"{detail}, and drones end the orders that this concerns as taken over")
+
+
+def trigger_findings(triggers: int, refused: Mapping[str, int]) -> Iterator[Finding]:
+    """How many triggers there are, and those of which deliveries were `refused` lately, with how many."""
+    for name, count in refused.items():
+        detail = f"{count:,} deliveries to {name} were refused within a day"
+        advice = f"mcc triggers deliveries {name} says why; correct its table in mcc.toml"
+        yield Finding("triggers", "warning", detail, advice)
+    yield Finding("triggers", "ok", f"{triggers:,} of them")
+
+
+def schedule_findings(
+    schedules: Sequence[Schedule], missed: Sequence[tuple[str, Missed]], now: datetime
+) -> Iterator[Finding]:
+    """What schedules there are; instants that were missed, last runs that were refused, and what nobody fires."""
+    if not schedules:
+        return
+    late = timedelta(seconds=2 * LATE_SECONDS)
+    for name, span in missed:
+        detail = f"{name} has missed {span.count:,} of its runs, from {span.since:%Y-%m-%d %H:%M} UTC on"
+        yield Finding("schedules", "warning", detail, f"no service ran then; see mcc schedules show {name}")
+    for schedule in schedules:
+        last = schedule.last
+        if last is not None and last.outcome == "refused":
+            advice = f"what it names is not there: mcc schedules show {schedule.name}, then change it"
+            yield Finding("schedules", "warning", f"the last run of {schedule.name} was refused: {last.why}", advice)
+        if schedule.next and now - schedule.next[0] > late + timedelta(seconds=schedule.jitter_seconds):
+            detail = f"{schedule.name} has been due for {duration((now - schedule.next[0]).total_seconds())}"
+            yield Finding("schedules", "broken", detail, "a service fires schedules, and none does: mcc up")
+    paused = sum(schedule.paused for schedule in schedules)
+    yield Finding("schedules", "ok", f"{len(schedules):,} of them" + (f", {paused:,} paused" if paused else ""))
 
 
 def _unreachable(problem: str) -> Finding:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from mcc.contracts.status import OrderStatus
-from mcc.doctor.finding import FIX_COMMAND, Finding, duration, kill, process_of
-from mcc.doctor.snapshot import CeleryNode, ProcessState, RunningTask, Snapshot
+from mcc.findings.finding import FIX_COMMAND, Finding, duration, kill, process_of
+from mcc.findings.snapshot import CeleryNode, ProcessState, RunningTask, Snapshot
 from mcc.store.rows.values import SeenDrone, SeenOrder
 
 LEAVING_SECONDS = 30.0

@@ -7,7 +7,6 @@ from mcc.addresses import without_password
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.doctor.database import check_database, leftovers, unswept
 from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
-from mcc.doctor.finding import SEVERITY, Finding, bounded
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import (
     check_checkouts,
@@ -21,10 +20,12 @@ from mcc.doctor.machine import (
     check_sandbox,
     check_search,
 )
-from mcc.doctor.orders import ghosts, stuck
+from mcc.doctor.people import check_signin
 from mcc.doctor.redis import RedisSeen, abandoned, canary_findings, redis_findings
 from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
-from mcc.doctor.snapshot import Snapshot, take_snapshot
+from mcc.findings.finding import SEVERITY, Finding, bounded
+from mcc.findings.orders import ghosts, stuck
+from mcc.findings.snapshot import Snapshot, take_snapshot
 from mcc.local.errors import NoRedis
 from mcc.local.redis import RedisBinary, find_redis
 from mcc.settings import ServiceSettings
@@ -197,5 +198,6 @@ CHECKS: Mapping[str, Check] = {
     "search": check_search,
     "keys": check_keys,
     "prices": check_prices,
+    "sign-in": check_signin,
 }
 """The checks by name, in the order in which their findings are shown."""

@@ -13,7 +13,7 @@ from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, make_app, translated
 from mcc.dispatch.fit import known_installation
 from mcc.doctor.redis import RedisSeen, look_at
-from mcc.doctor.snapshot import CeleryNode, RunningTask, Thresholds
+from mcc.findings.snapshot import CeleryNode, RunningTask, Thresholds
 from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreError, StoreUnavailable, Unfit
 from mcc.store.store import Store, open_store

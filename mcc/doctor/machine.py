@@ -14,8 +14,8 @@ from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckouts
 from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, OFF, SandboxState, Walls
-from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
+from mcc.findings.finding import Finding, State
 from mcc.local.programs import drones_for
 from mcc.resources import cores_here, existing
 from mcc.view import figures

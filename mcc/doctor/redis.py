@@ -13,8 +13,8 @@ from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
 from mcc.dispatch.broker import PRIORITY_SEPARATOR, RedisAt, connect, queue_keys, translated
 from mcc.dispatch.fit import unfit
-from mcc.doctor.finding import FIX_COMMAND, Finding
-from mcc.doctor.snapshot import CeleryNode
+from mcc.findings.finding import FIX_COMMAND, Finding
+from mcc.findings.snapshot import CeleryNode
 
 REMOVED = "doctor.removed"
 """Under its prefix, the list that garbage is moved to: the newest `REMOVED_MOST` messages, for `REMOVED_SECONDS`."""

@@ -5,14 +5,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.shape import JsonObject
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import STEADY_SECONDS, SweepLoop, boot_seconds
-from mcc.doctor.finding import Fix
 from mcc.doctor.redis import clear
-from mcc.doctor.snapshot import Snapshot
+from mcc.findings.finding import Fix
+from mcc.findings.snapshot import Snapshot
 from mcc.store.database.errors import StoreError
 from mcc.store.rows.values import DOCTOR, Swept
 from mcc.store.store import Store
@@ -76,7 +77,7 @@ def _safely(fix: Fix, make: Maker, snapshot: Snapshot, context: RepairContext) -
     try:
         for made in make(snapshot, context):
             detail: JsonObject = {"did": made.detail}
-            context.store.audit.note(f"doctor.{made.fix}", principal=DOCTOR, order_id=made.order_id, detail=detail)
+            context.store.audit.note(f"doctor.{made.fix}", by=Actor(DOCTOR), order_id=made.order_id, detail=detail)
             yield made
     except (StoreError, DispatchUnavailable) as problem:
         yield Repair(fix, f"could not be done: {problem}", done=False)

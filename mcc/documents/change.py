@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.documents import By, StepBy
 from mcc.contracts.journal import DocumentChanged
 from mcc.documents.node import Node
@@ -35,7 +36,8 @@ class DispatchRefused(Exception):
 class Author:
     """Who sends commands, and when. `node` (path or id) restricts an agent to setting that node's values and changing
     its list of children. `asked` and `rules`, the digests of the agent's prompt and of its component's rules, become
-    part of the provenance of the values it sets. `principal` is the person, also the one for whom a chat agent works.
+    part of the provenance of the values it sets. `principal` is the person, also the one for whom a chat agent works;
+    `door` and `token_id`: which way a person's commands came (`Actor`).
     """
 
     by: By
@@ -46,6 +48,13 @@ class Author:
     node: str | None = None
     asked: str | None = None
     rules: str | None = None
+    door: str | None = None
+    token_id: str | None = None
+
+    @classmethod
+    def of(cls, actor: Actor, at: datetime) -> "Author":
+        """A person, or a program in a person's place."""
+        return cls("person", at, actor.principal, door=actor.door, token_id=actor.token_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,8 @@ class Step:
     node: str
     fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, repr=False)
     principal: str | None = None
+    door: str | None = None
+    token_id: str | None = None
     order_id: str | None = None
     record_id: str | None = None
     command_id: str | None = None

@@ -33,11 +33,15 @@ PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Facts about a document beside its state; `order_id` is the unfinished order that generates it."""
+    """Facts about a document beside its state; `order_id` is the unfinished order that generates it,
+    `principal`, `door`, `token` tell who made it."""
 
     created_at: datetime
     updated_at: datetime
     order_id: str | None = None
+    principal: str | None = None
+    door: str | None = None
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,9 @@ def summary(blueprint: Blueprint, state: DocumentState, kept: Envelope) -> Docum
         order_id=kept.order_id,
         created_at=kept.created_at,
         updated_at=kept.updated_at,
+        principal=kept.principal,
+        door=kept.door,
+        token=kept.token,
     )
 
 
@@ -132,6 +139,7 @@ def history_item(step: Step) -> HistoryItem:
         at=step.at,
         by=step.by,
         principal=step.principal,
+        door=step.door,
         order_id=step.order_id,
         record_id=step.record_id,
         command=step.command,

@@ -136,6 +136,8 @@ class DispatchWork:
                 node=node,
                 fields=fields or {},
                 principal=None if judged else author.principal,
+                door=None if judged else author.door,
+                token_id=None if judged else author.token_id,
                 order_id=author.order_id,
                 record_id=author.record_id,
                 removed=removed,

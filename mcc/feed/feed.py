@@ -4,146 +4,24 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mcc.contracts.status import FINAL
-from mcc.contracts.waits import WaitsFor
-from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, OrderWaits, Progress
-from mcc.feed.frames import PING, EntryFrame, PageCache, SharedJournal, entry_frame, plain_frame
+from mcc.contracts.wire import KEY_PREFIX, Hint, InboxMoved
+from mcc.feed.frames import PING, EntryFrame, PageCache, SharedJournal, entry_frame
+from mcc.feed.inbox import InboxWatch
 from mcc.feed.statuses import StatusStream
-from mcc.feed.subscription import Connect, Subscription
-from mcc.store.database.errors import StoreError
+from mcc.feed.subscription import Connect, Subscription, Transient
+from mcc.feed.viewers import Viewer, WatchedOrder
+from mcc.store.database.errors import JournalPruned, StoreError
 from mcc.store.rows.values import Reached
 from mcc.store.store import Offload, Store
 
 CHUNK_BYTES = 128 * 1024
 """The most sent to one viewer at once, so that a slow viewer occupies little memory. A single entry may be larger."""
 
-PENDING_DELTAS = 512
-"""How many text deltas may wait for a slow viewer. Older ones are dropped; the reply's entry has the whole text."""
-
-WAITS = "order.waits"
-"""The event that says what an order waits for (`OrderWaits`)."""
-
 log = logging.getLogger(__name__)
-
-
-class Viewer:
-    """One viewer of an order: its position in the journal, its wake-ups, and text deltas not yet sent to it."""
-
-    def __init__(self, position: int = 0) -> None:
-        self.position = position
-        """The number of the last entry sent to this viewer."""
-        self.told: WaitsFor | None = None
-        """What the order waits for, as this viewer was told last."""
-        self._woken = False
-        self._waiting: asyncio.Future[bool] | None = None
-        self._deltas: deque[tuple[int, bytes]] = deque(maxlen=PENDING_DELTAS)
-
-    def wake(self) -> None:
-        self._woken = True
-        self._settle(True)
-
-    def offer(self, reached: int, frame: bytes) -> None:
-        """Queue a text delta that arrived when the journal had `reached` this number; it is sent after that entry."""
-        self._deltas.append((reached, frame))
-        self.wake()
-
-    def tell(self, reached: int, waits: WaitsFor | None) -> None:
-        """Queue what the order waits for, unless this viewer has been told the same."""
-        if waits != self.told:
-            self.told = waits
-            self.offer(reached, plain_frame(WAITS, OrderWaits(waits_for=waits)))
-
-    def rearm(self) -> None:
-        """Forget earlier wake-ups. Called before reading, so that a `wake` during the read ends the next `wait`."""
-        self._woken = False
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait for a wake-up. False when there was none within `seconds`."""
-        if self._woken:
-            return True
-        # A bare future is cheaper than asyncio.Event with a timeout, and every entry comes here once per viewer.
-        loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
-        timer = loop.call_later(seconds, self._settle, False)
-        try:
-            return await self._waiting
-        finally:
-            timer.cancel()
-            self._waiting = None
-
-    def _settle(self, woken: bool) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(woken)
-
-    def take_text(self, position: int) -> bytes:
-        """Remove and answer the text deltas that may be sent once entry `position` has been."""
-        ready = []
-        while self._deltas and self._deltas[0][0] <= position:
-            ready.append(self._deltas.popleft()[1])
-        return b"".join(ready)
-
-    def next_stop(self) -> int | None:
-        """The entry after which pending text must be sent, before any later entry; None without pending text."""
-        return self._deltas[0][0] if self._deltas else None
-
-
-@dataclass(slots=True)
-class WatchedOrder:
-    """An order that has viewers in this process."""
-
-    journal: SharedJournal
-    viewers: set[Viewer] = field(default_factory=set)
-    _waits: str | None = None
-    _fetching: "asyncio.Task[None] | None" = None
-
-    def wake(self) -> None:
-        for viewer in self.viewers:
-            viewer.wake()
-
-    def tell(self, waits: WaitsFor | None) -> None:
-        """Tell the viewers what the order waits for, once two looks have found the same: of an order that is claimed at
-        once there is nothing to tell."""
-        kind = None if waits is None else waits.kind
-        if kind is None or kind == self._waits:
-            for viewer in self.viewers:
-                viewer.tell(self.journal.reached, waits)
-        self._waits = kind
-
-    def retry_behind(self) -> None:
-        """Wake viewers that are behind, unless a fetch is running, which wakes them at its end."""
-        if not self._is_fetching():
-            self.wake_behind()
-
-    def wake_behind(self) -> None:
-        """Wake the viewers that have not been sent every entry known to exist."""
-        for viewer in self.viewers:
-            if viewer.position < self.journal.reached:
-                viewer.wake()
-
-    def grew(self, reached: int) -> None:
-        """The journal has grown to entry `reached`: fetch the new entries once, then wake the viewers to send them."""
-        before, self.journal.reached = self.journal.reached, reached
-        if not self._is_fetching():
-            self._fetching = asyncio.create_task(self._fetch(before))
-
-    def _is_fetching(self) -> bool:
-        return self._fetching is not None and not self._fetching.done()
-
-    async def _fetch(self, position: int) -> None:
-        # Hints that arrive during a read only raise `reached`; the loop goes on to it, so that one fetch runs at a
-        # time.
-        known = position
-        while known < self.journal.reached:
-            # A journal that cannot be read now ends the loop as well; polling tries again.
-            position, known = known, self.journal.reached
-            try:
-                await self.journal.after(position)
-            finally:
-                self.wake_behind()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +65,31 @@ class Feed:
                 connect, self.on_hint, self.on_delta, self.check, ping_seconds=ping, prefix=prefix
             )
         self.statuses = StatusStream(store, offload, self._hints_are_heard, self.pace.poll_seconds)
+        self.inbox = InboxWatch(store, offload, self.statuses, self._hints_are_heard, self.pace.poll_seconds)
         self._closing = False
 
     @property
     def viewers(self) -> int:
         """How many streams are open."""
+        # Whoever watches several orders in one stream watches statuses too.
         return sum(len(watched.viewers) for watched in self._watched.values()) + self.statuses.viewers
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether every stream is to end."""
+        return self._closing
+
+    async def ends(self, order_ids: Iterable[str]) -> Mapping[str, Reached]:
+        """The ends of these orders' journals, without those of unknown orders. Raises `StoreUnavailable`."""
+        return await self._offload(self._store.journal.reached, list(order_ids))
+
+    async def is_pruned(self, order_id: str) -> bool:
+        """Whether the entries of an order that has ended are no longer kept. Raises `StoreUnavailable`."""
+        try:
+            await self._offload(self._store.journal.check, order_id)
+        except JournalPruned:
+            return True
+        return False
 
     @property
     def watched(self) -> frozenset[str]:
@@ -211,7 +108,7 @@ class Feed:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Feed"]:
         """Listen and poll while the block runs."""
-        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.statuses.run())]
+        tasks = [asyncio.create_task(part) for part in (self._poll(), self.statuses.run(), self.inbox.run())]
         if self._subscription:
             tasks.append(asyncio.create_task(self._subscription.run()))
         # A part that fails is logged, and the others go on: without hints, polling still serves every viewer.
@@ -241,7 +138,8 @@ class Feed:
         Only entries have SSE ids. `reached` is the highest entry number that the caller knows to exist.
         """
         viewer = Viewer(after)
-        watched = self._join(order_id, viewer)
+        watched = self.join(order_id)
+        watched.viewers.add(viewer)
         if reached > watched.journal.reached:
             watched.journal.reached = reached
             watched.wake_behind()
@@ -250,7 +148,7 @@ class Feed:
                 viewer.rearm()
                 # Text first: it follows the last entry that was sent, and comes before the next one.
                 text = viewer.take_text(viewer.position)
-                frames = _chunk(await watched.journal.after(viewer.position), viewer.next_stop())
+                frames = chunk_of(await watched.journal.after(viewer.position), viewer.next_stop())
                 chunk = text + b"".join(frame.data for frame in frames)
                 if chunk:
                     yield chunk
@@ -264,23 +162,23 @@ class Feed:
                 elif not chunk and not await viewer.wait(self.pace.ping_seconds):
                     yield PING
         finally:
-            self._leave(order_id, viewer)
+            watched.viewers.discard(viewer)
+            self.leave(order_id)
 
-    def _join(self, order_id: str, viewer: Viewer) -> WatchedOrder:
+    def join(self, order_id: str) -> WatchedOrder:
+        """The order, for a viewer or a part that its caller adds. `leave` once that has been taken out again."""
         watched = self._watched.get(order_id)
         if watched is None:
             watched = self._watched[order_id] = WatchedOrder(SharedJournal(order_id, self._cache, self._read))
             if self._subscription:
                 self._subscription.watch(order_id)
-        watched.viewers.add(viewer)
         # Hints from before the subscription took effect never arrive.
         self.check(order_id)
         return watched
 
-    def _leave(self, order_id: str, viewer: Viewer) -> None:
-        watched = self._watched[order_id]
-        watched.viewers.discard(viewer)
-        if not watched.viewers:
+    def leave(self, order_id: str) -> None:
+        """Watch the order no longer, unless somebody still does."""
+        if not any(self._watched[order_id]):
             del self._watched[order_id]
             if self._subscription:
                 self._subscription.leave(order_id)
@@ -299,19 +197,20 @@ class Feed:
         if watched is not None and hint.seq > watched.journal.reached:
             watched.grew(hint.seq)
 
-    def on_delta(self, delta: Delta | Progress) -> None:
-        """Pass text of an unfinished reply, or the progress of a generation, on to viewers.
+    def on_delta(self, delta: Transient) -> None:
+        """Pass text of an unfinished reply, or the progress of a generation, on to viewers; look at the inbox where it
+        has moved.
 
         Deltas from an epoch before the latest known one are dropped: their drone is fenced.
         """
+        if isinstance(delta, InboxMoved):
+            self.inbox.changed()
+            return
         watched = self._watched.get(delta.order_id)
         if watched is None or delta.epoch < watched.journal.epoch:
             return
         watched.journal.epoch = delta.epoch
-        event = ("generation.progress", delta.data) if isinstance(delta, Progress) else (delta.kind, delta)
-        frame = plain_frame(*event)
-        for viewer in watched.viewers:
-            viewer.offer(watched.journal.reached, frame)
+        watched.pass_on(delta)
 
     def check(self, order_id: str) -> None:
         """Read the end of the order's journal at once, since hints about it may have been missed until now."""
@@ -370,7 +269,7 @@ def _log_failure(task: "asyncio.Task[None]") -> None:
         log.critical("a part of the feed broke; viewers are served by what is left", exc_info=error)
 
 
-def _chunk(frames: Sequence[EntryFrame], stop: int | None) -> list[EntryFrame]:
+def chunk_of(frames: Sequence[EntryFrame], stop: int | None) -> list[EntryFrame]:
     """The first frames to send together: up to entry `stop`, and not much more than `CHUNK_BYTES`."""
     chosen: list[EntryFrame] = []
     size = 0

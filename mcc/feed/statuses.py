@@ -1,14 +1,16 @@
 """The stream of all orders' status changes: first a snapshot, then each order whose status changed."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from mcc.contracts.answers import OrderSummary
+from mcc.contracts.order_lists import OrderCriteria
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.feed.frames import PING, plain_frame
-from mcc.store.database.errors import StoreError, UnknownOrder
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Offload, Store
 
 SETTLE_SECONDS = 0.02
@@ -23,16 +25,23 @@ PING_SECONDS = 15.0
 log = logging.getLogger(__name__)
 
 
-class _Viewer:
-    """The queue of one viewer. If it overflows, the stream ends; on reconnecting, the viewer gets a new snapshot."""
+class StatusViewer:
+    """The queue of one viewer. If it overflows, the stream ends; on reconnecting, the viewer gets a new snapshot.
 
-    def __init__(self, pending_events: int) -> None:
-        self._queue: asyncio.Queue[OrderSummary | None] = asyncio.Queue(pending_events)
+    `woken` is called when there is something to take.
+    """
 
-    def put(self, order: OrderSummary | None) -> bool:
-        """Queue a status change, or None to end the stream. False when the viewer is too far behind and was ended."""
+    def __init__(self, pending_events: int, woken: Callable[[], None] | None = None) -> None:
+        self._queue: asyncio.Queue[OrderSummary | bytes | None] = asyncio.Queue(pending_events)
+        self._woken = woken
+
+    def put(self, event: OrderSummary | bytes | None) -> bool:
+        """Queue a status change or a frame, or None to end the stream. False when the viewer is too far behind and was
+        ended."""
+        if self._woken is not None:
+            self._woken()
         try:
-            self._queue.put_nowait(order)
+            self._queue.put_nowait(event)
         except asyncio.QueueFull:
             # The end must fit in: a viewer that is this far behind gets a new snapshot anyway.
             while not self._queue.empty():
@@ -45,18 +54,25 @@ class _Viewer:
         """The next event: a status change, a ping after `PING_SECONDS` without one, or None at the end."""
         try:
             async with asyncio.timeout(PING_SECONDS):
-                order = await self._queue.get()
+                return _framed(await self._queue.get())
         except TimeoutError:
             return PING
-        return None if order is None else plain_frame("order.status", order)
+
+    def take(self) -> list[bytes | None]:
+        """All events that wait, None for the end."""
+        return [_framed(self._queue.get_nowait()) for _ in range(self._queue.qsize())]
 
     def drop_shown(self, snapshot: Sequence[OrderSummary]) -> None:
         """Drop queued changes that arrived while the snapshot was read and that it already contains."""
         shown = {order.id: order.last_seq for order in snapshot}
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
-        for order in waiting:
-            if order is None or order.last_seq > shown.get(order.id, 0):
-                self._queue.put_nowait(order)
+        for event in waiting:
+            if not isinstance(event, OrderSummary) or event.last_seq > shown.get(event.id, 0):
+                self._queue.put_nowait(event)
+
+
+def _framed(event: OrderSummary | bytes | None) -> bytes | None:
+    return plain_frame("order.status", event) if isinstance(event, OrderSummary) else event
 
 
 class StatusStream:
@@ -78,7 +94,9 @@ class StatusStream:
         self._hints_are_heard = hints_are_heard
         self._poll_seconds = poll_seconds
         self._pending_events = pending_events
-        self._viewers: set[_Viewer] = set()
+        self._viewers: set[StatusViewer] = set()
+        self.joined = 0
+        """How many viewers have come so far."""
         self._changed: set[str] = set()
         self._wake = asyncio.Event()
         self._known: dict[str, OrderStatus] = {}
@@ -97,27 +115,42 @@ class StatusStream:
             viewer.put(None)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """SSE bytes: `snapshot` {orders: [...]}, then `order.status` events with one summary each.
+        """SSE bytes: `snapshot` {orders: [...]}, then `order.status` events with one summary each, and `inbox` events.
 
         The first step raises `StoreUnavailable` when the snapshot cannot be read.
         """
-        # Joined before the snapshot is read, so that no change falls between the two; `drop_shown` removes what is
-        # double.
-        viewer = _Viewer(self._pending_events)
-        self._viewers.add(viewer)
-        try:
-            orders = await self._offload(self._snapshot)
-            for order in orders:
-                self._send(order)
-            viewer.drop_shown(orders)
-            yield plain_frame("snapshot", {"orders": orders})
+        with self.viewed() as viewer:
+            yield await self.snapshot_for(viewer)
             while (frame := await viewer.next()) is not None:
                 yield frame
+
+    @contextlib.contextmanager
+    def viewed(self, woken: Callable[[], None] | None = None) -> Iterator[StatusViewer]:
+        """A viewer for the time of the block. `woken` is called when there is something for it to take."""
+        viewer = StatusViewer(self._pending_events, woken)
+        self._viewers.add(viewer)
+        self.joined += 1
+        try:
+            yield viewer
         finally:
             self._viewers.discard(viewer)
             if not self._viewers:
                 # Nobody keeps it up to date without viewers, and the next snapshot fills it.
                 self._known.clear()
+
+    async def snapshot_for(self, viewer: StatusViewer) -> bytes:
+        """The event with which a viewer begins. Raises `StoreUnavailable`."""
+        # The viewer has joined before it is read, so that no change falls between the two; `drop_shown` removes what
+        # is double.
+        orders = await self._offload(self._snapshot)
+        for order in orders:
+            self._send(order)
+        viewer.drop_shown(orders)
+        return plain_frame("snapshot", {"orders": orders})
+
+    def tell(self, frame: bytes) -> None:
+        """Send every viewer this event."""
+        self._viewers = {viewer for viewer in self._viewers if viewer.put(frame)}
 
     async def run(self) -> None:
         """Read changed orders whenever a hint arrives, and at intervals in case hints were lost, until cancelled."""
@@ -166,29 +199,20 @@ class StatusStream:
 
     def _snapshot(self) -> list[OrderSummary]:
         """Unfinished orders (at most `SNAPSHOT_ORDERS` per status) and the most recent ones, newest first."""
-        summaries: dict[str, OrderSummary] = {}
+        lists = self._store.order_lists
+        summaries = {order.id: order for order in lists.summaries(OrderCriteria(), limit=RECENT_ORDERS).items}
         for status in sorted(UNFINISHED):
-            for order in self._store.orders.list(status=status, limit=SNAPSHOT_ORDERS).items:
-                summaries[order.id] = OrderSummary.of(order)
-        for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-            summaries[order.id] = OrderSummary.of(order)
+            unfinished = lists.summaries(OrderCriteria(status=(status,)), limit=SNAPSHOT_ORDERS)
+            summaries |= {order.id: order for order in unfinished.items}
         return sorted(summaries.values(), key=lambda order: order.id, reverse=True)
 
-    def _read(self, changed: set[str], known: dict[str, OrderStatus], everything: bool) -> list[OrderSummary]:
-        summaries: dict[str, OrderSummary] = {}
+    def _read(self, changed: set[str], known: dict[str, OrderStatus], everything: bool) -> Sequence[OrderSummary]:
+        """The orders that have changed, and with `everything` the newest ones as well."""
+        recent: Sequence[OrderSummary] = ()
         if everything:
             open_ids = [order_id for order_id, status in known.items() if status not in FINAL]
             reached = self._store.journal.reached(open_ids)
             changed |= {order_id for order_id, end in reached.items() if end.status != known[order_id]}
-            for order in self._store.orders.list(limit=RECENT_ORDERS).items:
-                summaries[order.id] = OrderSummary.of(order)
-        return list((summaries | self._summaries(changed - summaries.keys())).values())
-
-    def _summaries(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
-        found = {}
-        for order_id in order_ids:
-            try:
-                found[order_id] = OrderSummary.of(self._store.orders.get(order_id))
-            except UnknownOrder:
-                log.debug("a hint named order %s, which does not exist", order_id)
-        return found
+            recent = self._store.order_lists.summaries(OrderCriteria(), limit=RECENT_ORDERS).items
+        others = changed - {order.id for order in recent}
+        return [*recent, *(self._store.order_lists.summaries_of(others) if others else ())]

@@ -4,20 +4,31 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
-from mcc.contracts.wire import ENTRY_BEGINS, KEY_PREFIX, Delta, Hint, Progress, order_channel, status_channel
+from mcc.contracts.wire import (
+    ENTRY_BEGINS,
+    KEY_PREFIX,
+    Delta,
+    Hint,
+    InboxMoved,
+    Progress,
+    order_channel,
+    status_channel,
+)
 from mcc.dispatch.broker import RedisAt, connect_async
 from mcc.dispatch.hearing import PING_SECONDS, hearing
 
 LONGEST_WAIT_SECONDS = 2.0
 
-TRANSIENT: Mapping[object, type[Delta] | type[Progress]] = {"delta": Delta, "progress": Progress}
+Transient: TypeAlias = Delta | Progress | InboxMoved
+
+TRANSIENT: Mapping[object, type[Transient]] = {"delta": Delta, "progress": Progress, "inbox": InboxMoved}
 """Messages that are never stored in a journal, by their `type`."""
 
 Connect = Callable[[], "Redis"]
@@ -43,7 +54,7 @@ class Subscription:
         self,
         connect: Connect,
         hint: Callable[[Hint], None],
-        delta: Callable[[Delta | Progress], None],
+        delta: Callable[[Transient], None],
         subscribed: Callable[[str], None],
         *,
         ping_seconds: float = PING_SECONDS,

@@ -126,7 +126,12 @@ class ChildCommands:
         chosen = {name: token.get_secret_value() for name, token in tokens.items() if token is not None}
         if settings.metrics_token_file is not None:
             chosen["MCC_METRICS_TOKEN_FILE"] = str(settings.metrics_token_file)
-        environment = {**self._without_keys, **chosen}
+        # Secrets that mcc.toml says the service reads by these names.
+        named = {variable for table in settings.triggers.values() for variable in table.secret_env}
+        if settings.oidc is not None and settings.oidc.client_secret_env is not None:
+            named.add(settings.oidc.client_secret_env)
+        secrets = {name: value for name, value in self.environment.items() if name in named}
+        environment = {**self._without_keys, **secrets, **chosen}
         descriptors = (listening.fileno(),)
         return ChildCommand(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
 

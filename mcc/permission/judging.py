@@ -155,14 +155,14 @@ def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
 
 def _denied(request: PermissionRequest, why: Why, command: SimpleCommand | None) -> str:
     message = _sentence(why.message)
-    return f"Denied{_because_of(command)}: {_rule(request, why)}.{message}{_unclear(command)} {_INSTEAD}"
+    return f"Denied{_because_of(command)}: {_rule(request, why)}.{message}{_unclear(command)} {INSTEAD}"
 
 
 def _needs_approval(request: PermissionRequest, why: Why, command: SimpleCommand | None) -> str:
     message = _sentence(why.message)
     return (
         f"Denied{_because_of(command)}: a person would have to allow it, and nobody is asked in this order "
-        f"({_rule(request, why)}).{message}{_unclear(command)} {_INSTEAD}"
+        f"({_rule(request, why)}).{message}{_unclear(command)} {INSTEAD}"
     )
 
 
@@ -172,9 +172,7 @@ def _sentence(message: str) -> str:
     return "" if not text else f" {text}" if text.endswith((".", "!", "?")) else f" {text}."
 
 
-_INSTEAD = (
-    "It did not run, and the same call again is answered the same: go another way, or say what could not be done."
-)
+INSTEAD = "It did not run, and the same call again is answered the same: go another way, or say what could not be done."
 _REMEDIES = {
     "reads its input": "give the commands after `-c` in single quotes, or one call each",
     "options that are not known": "leave these options away, or call the inner command by itself",

@@ -162,7 +162,7 @@ def glob(key: str) -> Pattern:
 
 
 _READ_ONLY = "The order is in mode plan, in which nothing is changed: read, and say what should be done."
-_NO_WRITING = "The order is in mode test, in which no file is written and nothing is committed: run tests, and report."
+_NO_WRITING = "The order is in mode test, in which no file is written and nothing committed: run tests, and report."
 
 MODES: Mapping[Mode, Permission] = {
     "develop": {},
@@ -171,6 +171,7 @@ MODES: Mapping[Mode, Permission] = {
     "test": {
         "workspace_write": (PermissionRule(then="deny", message=_NO_WRITING),),
         "git_write": (PermissionRule(then="deny", message=_NO_WRITING),),
+        "deliver": (PermissionRule(then="deny", message=_NO_WRITING),),
     },
     "ship": {
         "*": (PermissionRule(when='effects == "irreversible"', then="ask"),),

@@ -3,15 +3,18 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+import re2
 from pydantic import BaseModel
 
 from mcc.contracts.shape import to_json
 from mcc.contracts.similar import hints_keywords
+from mcc.contracts.token_text import TOKEN_CHARACTERS, WEBHOOK_SECRET_CHARACTERS
 from mcc.redaction.secrets import SecretPattern, compiled, either, forms, sequence
 
 MARK = "[redacted]"
@@ -81,9 +84,46 @@ class _Matcher:
         return either(*(sequence(*form[:parts]) for form in self._forms))
 
 
+@dataclass(frozen=True, slots=True)
+class _SecretShape:
+    """Searches for secrets that are known by their spelling: nobody has to know them. `begins`: what all of them begin
+    with; `characters`: how long they are; `begun`: a part of one, at the end of a text."""
+
+    begins: bytes
+    characters: int
+    whole: Any
+    begun: Any
+
+    def first(self, text: bytes, start: int) -> tuple[int, int] | None:
+        """As `_Matcher.first`."""
+        begins = text.find(self.begins, start)
+        match = self.whole.search(text, begins) if begins >= 0 else None
+        return None if match is None else match.span()
+
+    def open_from(self, text: bytes, start: int) -> int:
+        """As `_Matcher.open_from`."""
+        match = self.begun.search(text, max(start, len(text) - self.characters))
+        return len(text) if match is None else int(match.start())
+
+
+_TOKENS = _SecretShape(
+    b"mcc",
+    TOKEN_CHARACTERS,
+    re2.compile(rb"mcc[ps]_[0-9A-Za-z]{%d}" % (TOKEN_CHARACTERS - 5)),
+    re2.compile(rb"(?:m|mc|mcc[ps]?|mcc[ps]_[0-9A-Za-z]{0,%d})\z" % (TOKEN_CHARACTERS - 6)),
+)
+_OF_WEBHOOKS = _SecretShape(
+    b"whsec_",
+    WEBHOOK_SECRET_CHARACTERS,
+    re2.compile(rb"whsec_[0-9A-Za-z+/]{43}="),
+    re2.compile(rb"(?:w|wh|whs|whse|whsec|whsec_[0-9A-Za-z+/]{0,43})\z"),
+)
+
+
 @hints_keywords
 class Redactor:
-    """Replaces every secret by `MARK`. Safe for many threads, and deterministic for the same secrets.
+    """Replaces every secret by `MARK`, and every text that is spelled as a token or as the secret of a webhook. Safe
+    for many threads, and deterministic for the same secrets.
 
     `learnt` may be changed by the caller afterwards; the redactor searches for its current content.
     """
@@ -93,12 +133,12 @@ class Redactor:
         self._learnt = learnt
 
     @property
-    def _matchers(self) -> tuple[_Matcher, ...]:
-        return (*self._own, *self._learnt)
+    def _matchers(self) -> tuple[_Matcher | _SecretShape, ...]:
+        return (*self._own, *self._learnt, _TOKENS, _OF_WEBHOOKS)
 
     def text(self, text: str) -> str:
         """The text without secrets; the same object if it contains none."""
-        return Stream(self).whole(data) if self._matchers and self.finds(data := _encoded(text)) else text
+        return Stream(self).whole(data) if self.finds(data := _encoded(text)) else text
 
     def data(self, data: bytes) -> bytes:
         """The bytes of a file without secrets, whatever their encoding."""

@@ -13,15 +13,37 @@ from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import problem_of
 from mcc.store.documents.blueprints import BlueprintStore
 from mcc.store.documents.changes import StateCache
+from mcc.store.doors.firing import Firing
+from mcc.store.doors.schedules import ScheduleStore
+from mcc.store.doors.trigger_deliveries import TriggerDeliveryStore
+from mcc.store.doors.webhook_stores import WebhookParts
 from mcc.store.history.history import HistoryStore
+from mcc.store.lists.failures import FailureStore
+from mcc.store.lists.inbox import InboxStore
+from mcc.store.lists.order_lists import OrderLists
+from mcc.store.lists.usage import UsageStore
+from mcc.store.lists.views import ViewStore
+from mcc.store.people.budgets import BudgetStore
+from mcc.store.people.devices import DeviceStore
+from mcc.store.people.identities import IdentityStore
+from mcc.store.people.owners import OwnerStore
+from mcc.store.people.people import PeopleStore
+from mcc.store.people.rights import RightStore
+from mcc.store.people.signins import SigninStore
+from mcc.store.people.tokens import TokenStore
+from mcc.store.reading.drafts import DraftStore
+from mcc.store.reading.parts import PartStore
 from mcc.store.rows.audit import Audit
 from mcc.store.rows.grants import GrantStore
 from mcc.store.rows.note_rows import STALE_DAYS
 from mcc.store.upkeep.examine import Examiner, Mender
+from mcc.store.upkeep.filling import Filling
 from mcc.store.upkeep.load import LoadReader
+from mcc.store.upkeep.order_words import OrderWords
 from mcc.store.upkeep.packing import Packing
 from mcc.store.upkeep.retention import Retention
 from mcc.store.upkeep.session_removal import SessionRemoval
+from mcc.store.upkeep.tallying import Tallying
 from mcc.store.work.agent_changes import AgentChanges
 from mcc.store.work.approvals import ApprovalStore
 from mcc.store.work.artifacts import ArtifactStore
@@ -117,8 +139,14 @@ class Store:
     database: Database
     beats: Database
     orders: OrderStore
+    order_lists: OrderLists
+    failures: FailureStore
+    usage: UsageStore
+    views: ViewStore
     claims: Claims
     journal: JournalStore
+    parts: PartStore
+    drafts: DraftStore
     texts: Texts
     leases: Leases
     sweeper: Sweeper
@@ -134,16 +162,32 @@ class Store:
     mender: Mender
     retention: Retention
     packing: Packing
+    filling: Filling
+    order_words: OrderWords
+    tallying: Tallying
     load: LoadReader
     blueprints: BlueprintStore
     documents: DocumentStore
     agent_changes: AgentChanges
     approvals: ApprovalStore
+    inbox: InboxStore
     notes: NoteStore
     artifacts: ArtifactStore
     grants: GrantStore
     mcp_servers: McpServerStore
     workspaces: WorkspaceLines
+    signins: SigninStore
+    people: PeopleStore
+    identities: IdentityStore
+    tokens: TokenStore
+    devices: DeviceStore
+    rights: RightStore
+    owners: OwnerStore
+    schedules: ScheduleStore
+    firing: Firing
+    budgets: BudgetStore
+    webhooks: WebhookParts
+    trigger_deliveries: TriggerDeliveryStore
 
     def schema_problem(self) -> str | None:
         """None when the schema is that of this version, else a sentence that says what to do."""
@@ -181,17 +225,20 @@ def store_on(
     database: Database, beats: Database, max_queued: int | None = None, stale_days: float = STALE_DAYS
 ) -> Store:
     """A store on databases that are open already: the same one twice, as `Store` says."""
-    blueprints = BlueprintStore(database)
-    journal = JournalStore(database)
-    documents = DocumentStore(database, blueprints, StateCache())
-    bound = QueueBound(max_queued, database.clock)
-    orders = OrderStore(database, bound, documents)
+    documents = DocumentStore(database, blueprints := BlueprintStore(database), StateCache())
+    orders = OrderStore(database, bound := QueueBound(max_queued, database.clock), documents)
     return Store(
         database=database,
         beats=beats,
         orders=orders,
+        order_lists=OrderLists(database),
+        failures=FailureStore(database),
+        usage=UsageStore(database),
+        views=ViewStore(database),
         claims=Claims(database),
-        journal=journal,
+        journal=(journal := JournalStore(database)),
+        parts=PartStore(database, journal),
+        drafts=DraftStore(database),
         texts=Texts(database),
         leases=Leases(beats),
         sweeper=Sweeper(database, beats),
@@ -207,14 +254,30 @@ def store_on(
         mender=Mender(database),
         retention=Retention(database),
         packing=Packing(database),
+        filling=Filling(database),
+        order_words=(words := OrderWords(database)),
+        tallying=Tallying(database, words),
         load=LoadReader(database),
         blueprints=blueprints,
         documents=documents,
         agent_changes=AgentChanges(database, journal, documents),
         approvals=ApprovalStore(database),
+        inbox=InboxStore(database),
         notes=NoteStore(database, stale_days),
         artifacts=ArtifactStore(database),
         grants=GrantStore(database),
         mcp_servers=McpServerStore(database),
         workspaces=WorkspaceLines(database),
+        signins=SigninStore(database),
+        people=PeopleStore(database),
+        identities=IdentityStore(database),
+        tokens=TokenStore(database),
+        devices=DeviceStore(database),
+        rights=RightStore(database),
+        owners=OwnerStore(database),
+        schedules=ScheduleStore(database),
+        firing=Firing(database, orders, documents),
+        budgets=BudgetStore(database),
+        webhooks=WebhookParts.on(database),
+        trigger_deliveries=TriggerDeliveryStore(database, orders, documents),
     )

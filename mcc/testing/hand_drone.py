@@ -13,7 +13,6 @@ from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import OrderOutcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
-from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.values import Batch, Claim, Ending
 from mcc.store.store import Store
@@ -27,6 +26,7 @@ class HandDrone:
     name: str = "drone-1"
     agents: tuple[str, ...] = ("master",)
     models: tuple[str, ...] = ("offline",)
+    tools: tuple[Capability, ...] = (Capability(name="read_file"),)
     workspace_roots: tuple[str, ...] = ()
     lease_seconds: float = 3_600.0
     incarnation: str = field(default_factory=fresh_id)
@@ -42,7 +42,7 @@ class HandDrone:
                 queues=("default",),
                 slots=10,
                 agents=tuple(Capability(name=name, description=f"The agent {name}.") for name in self.agents),
-                tools=(Capability(name="read_file"),),
+                tools=self.tools,
                 models=tuple(Capability(name=name) for name in self.models),
                 workspace_roots=self.workspace_roots,
             ),
@@ -58,7 +58,8 @@ class HandDrone:
 
 @dataclass
 class HeldOrder:
-    """A claimed order. `seq` is the number of its last journal entry."""
+    """A claimed order, whose entries are written at the time of the store's clock. `seq` is the number of its last
+    journal entry."""
 
     store: Store
     claim: Claim
@@ -74,7 +75,8 @@ class HeldOrder:
 
     def write(self, *facts: Fact, origin: Origin | None = None) -> int:
         """Commit these facts as the next entries of the master (or of `origin`). Answers the last entry's number."""
-        drafts = [Draft(at=now(), origin=origin or self.master, data=fact) for fact in facts]
+        at = self.store.database.clock.now()
+        drafts = [Draft(at=at, origin=origin or self.master, data=fact) for fact in facts]
         entries = [draft.numbered(self.id, seq) for seq, draft in enumerate(drafts, start=self.seq + 1)]
         appended = self.store.journal.append([Batch(self.id, self.claim.epoch, self.seq, entries)])
         assert not appended.fenced and not appended.culprits, appended
@@ -114,7 +116,7 @@ class HeldOrder:
                 epoch=self.claim.epoch,
                 last_seq=self.seq,
                 control_seq=self.claim.control_seq,
-                drafts=[Draft(at=now(), origin=Origin(), data=last)],
+                drafts=[Draft(at=self.store.database.clock.now(), origin=Origin(), data=last)],
                 outcome=OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent, changes=changes),
                 record=fold.record(),
             )

@@ -3,15 +3,17 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import ParamSpec
 
 from fastapi import FastAPI
 
+from mcc.api.access.polls import Polls
 from mcc.api.app import NO_REDIS, RedisAccess, build_app
 from mcc.api.serve import ApiServer, BoundedConnection, configured
+from mcc.api.triggers.ready import ready_triggers
 from mcc.feed.feed import Pace
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
@@ -26,6 +28,10 @@ class Served:
     """Serve the API at `served.url` inside `with Served(store, data_dir) as served:`. `port` 0 picks a free port."""
 
     connection: type[BoundedConnection] = BoundedConnection
+    login_seconds = 1
+    """How often a command line asks whether it was let in."""
+    trigger_secrets: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Of the triggers in the settings, by their names."""
 
     def __init__(
         self,
@@ -37,16 +43,19 @@ class Served:
         pace: Pace | None = None,
         settings: ServiceSettings | None = None,
     ) -> None:
+        settings = settings or ServiceSettings(data_dir=data_dir)
         self._listening = socket.create_server(("127.0.0.1", port), backlog=2048)
         self.port = int(self._listening.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = TOKEN
         self.app: FastAPI = build_app(
-            settings or ServiceSettings(data_dir=data_dir),
+            settings,
             store,
             token=TOKEN,
             redis=redis,
             pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
+            polls=Polls(self.login_seconds),
+            triggers=ready_triggers(settings, self.trigger_secrets),
         )
         self._checks = redis.checks
         self._server = ApiServer(configured(self.app, self.connection), self.app.state.service)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
-from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, ControlApplied
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued, OrderResumed, OrderWaiting
 from mcc.contracts.status import WaitingReason
@@ -97,6 +97,8 @@ def _is_silent(entry: Entry) -> bool:
             return entry.depth == 0
         case AgentStep(name="provisioned"):
             return True
+        case ControlApplied(control="cancel"):
+            return entry.parent_id is None  # How the turn ended says it.
         case OrderWaiting(reason=reason):
             return reason in _ASKED
     return False

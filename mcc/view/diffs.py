@@ -1,24 +1,11 @@
-"""A unified diff of several files: its lines by what they are, and its parts by file."""
+"""A unified diff of several files as people see it: the part of a path, its lines with styles, and line counts."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 
 from mcc.contracts.changes import ChangedFile
 from mcc.contracts.invisible import escape_invisible
-from mcc.contracts.line_ends import crlf_in_heads, hunk_counts
-
-
-class DiffLine(Enum):
-    """What a line of a diff is. `BEGINS`: the first line of a file's part."""
-
-    BEGINS = "begins"
-    HEAD = "head"
-    HUNK = "hunk"
-    ADDED = "added"
-    REMOVED = "removed"
-    KEPT = "kept"
-    NOTE = "note"
-
+from mcc.contracts.line_ends import crlf_in_heads
+from mcc.contracts.unified_diff import DiffLine, marked, parts
 
 STYLES: Mapping[DiffLine, str] = {
     DiffLine.BEGINS: "bold",
@@ -28,41 +15,6 @@ STYLES: Mapping[DiffLine, str] = {
     DiffLine.REMOVED: "red",
     DiffLine.NOTE: "dim",
 }
-
-_SIGNS = {"+": DiffLine.ADDED, "-": DiffLine.REMOVED}
-_BEGIN = ("--- ", "rename from ", "Binary files ")
-_CUT = "[not all is shown"
-
-
-def marked(diff: str) -> Iterator[tuple[DiffLine, str]]:
-    """Each line with what it is. The lines of a hunk are counted as its head says: a line of a file can look like the
-    head of another file."""
-    old = new = 0
-    for line in diff.removesuffix("\n").split("\n"):
-        sign = line[:1]
-        if (old or new) and sign in ("+", "-", " "):
-            old, new = old - (sign != "+"), new - (sign != "-")
-            yield _SIGNS.get(sign, DiffLine.KEPT), line
-        elif (counts := hunk_counts(line)) is not None:
-            old, new = counts
-            yield DiffLine.HUNK, line
-        elif line.startswith(_BEGIN):
-            yield DiffLine.BEGINS, line
-        elif line.startswith(("+++ ", "rename to ")):
-            yield DiffLine.HEAD, line
-        else:
-            yield DiffLine.NOTE, line
-
-
-def parts(diff: str) -> Sequence[str]:
-    """The parts of the files, in the order of `Changes.files`; what says that not all is shown is none."""
-    files: list[list[str]] = []
-    for kind, line in marked(diff):
-        if kind is DiffLine.BEGINS:
-            files.append([])
-        if files and not (kind is DiffLine.NOTE and line.startswith(_CUT)):
-            files[-1].append(line)
-    return ["".join(f"{line}\n" for line in lines) for lines in files]
 
 
 def of_path(diff: str, files: Sequence[ChangedFile], path: str) -> str:

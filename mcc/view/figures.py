@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.durations import ordinal as ordinal
 from mcc.contracts.durations import seconds as seconds
 from mcc.contracts.durations import wait as wait
-from mcc.contracts.record import ChatRecord, ModelStep, ToolStep
+from mcc.contracts.record import ChatRecord, ModelStep, NoteStep, ToolStep
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 
@@ -31,6 +32,33 @@ def spent(usage: Usage) -> str:
     if not usage.total_tokens and not usage.cost_usd and usage.model_calls:
         return "no tokens"
     return f"{tokens(usage)} · {cost(usage)}"
+
+
+def brief_seconds(value: float, *, whole: bool = False) -> str:
+    """At most 8 columns up to 1,000 hours. `whole`: of what still runs, without tenths, so that it changes once a
+    second."""
+    if value < 59.95:
+        return f"{int(max(value, 0))} s" if whole else f"{max(value, 0):.1f} s"
+    minutes, rest = divmod(int(value) if whole else round(value), 60)
+    return f"{minutes // 60:,}h {minutes % 60:02}m" if minutes >= 60 else f"{minutes}m {rest:02}s"
+
+
+def brief_tokens(value: int) -> str:
+    """At most 5 columns up to a million millions."""
+    size, units = float(value), iter(("", "k", "M", "G", "T"))
+    unit = next(units)
+    while size >= 999.5 and unit != "T":
+        size, unit = size / 1000, next(units)
+    return f"{size:.1f}{unit}" if unit and size < 99.95 else f"{size:.0f}{unit}"
+
+
+def brief_cost(usage: Usage) -> str:
+    """At most 8 columns up to 10,000 dollars."""
+    if usage.cost_usd is None:
+        return "unknown"
+    if not usage.cost_usd:
+        return "$0"
+    return f"${usage.cost_usd:.4f}" if usage.cost_usd < 1 else f"${usage.cost_usd:,.2f}"
 
 
 def bytes_(value: int) -> str:
@@ -65,7 +93,12 @@ class Savings:
 
 def saved_by_delegation(record: ChatRecord) -> Savings:
     """The savings of all delegations in the tree under `record`."""
-    reported = sum(len(step.content) for step in record.steps if isinstance(step, ToolStep) and step.subagent_ids)
+    reported = 0
+    for step in record.steps:
+        if isinstance(step, ToolStep) and (step.subagent_ids or step.background or step.delivered):
+            reported += len(step.content)
+        elif isinstance(step, NoteStep) and step.name == AgentDelivered.kind:  # a report that came later
+            reported += step.characters
     total = Savings(sum(_worked(child) for child in record.subagent_history), reported)
     for child in record.subagent_history:
         total = total.plus(saved_by_delegation(child))

@@ -9,7 +9,8 @@ from mcc.contracts.journal import AgentFinished, AgentStarted, GateChecked
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.wire import GenerationProgress
 from mcc.view import figures
-from mcc.view.story import Story, StoryNode
+from mcc.view.story import Story
+from mcc.view.story_rows import StoryNode
 
 COUNTED = (
     ("done", "done"),

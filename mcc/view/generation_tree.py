@@ -11,10 +11,12 @@ from rich.tree import Tree
 
 from mcc.view import figures
 from mcc.view.generation import COUNTED, Branch, GenerationStory, part_of
+from mcc.view.glyphs import of_wait
 from mcc.view.output import exact_line, one_line
-from mcc.view.tree import ECHOED, frame, heading
+from mcc.view.tree import SLACK, Heading, mark
 
-MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "dim"), "untouched": ("–", "dim")}
+MARKS = {"running": "running", "done": "done", "failed": "failed", "waiting": "queued", "untouched": "untouched"}
+"""The glyph of each state of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ MOST_IN_FINAL = 200
 
 def fitting(story: GenerationStory, at: datetime, console: Console) -> RenderableType:
     """The generation with the most detail that the window holds, so that running and failed nodes stay visible."""
-    height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
+    height, width = console.size.height - 1, max(1, console.size.width - SLACK)
     details = (WHOLE, DocumentDetail(folded=True)) if story.nodes <= height * MANY else ()
     for detail in (*details, DocumentDetail(folded=True, grouped=True)):
         drawn = Constrain(picture(story, at, detail), width)
@@ -52,7 +54,7 @@ def fitting(story: GenerationStory, at: datetime, console: Console) -> Renderabl
 
 def picture(story: GenerationStory, at: datetime, detail: DocumentDetail = WHOLE) -> RenderableType:
     """The generation at the time `at`."""
-    lines: list[RenderableType] = [heading(story, at)]
+    lines: list[RenderableType] = [Heading(story, at)]
     if story.advice:
         lines.append(_line(f"  go on: {one_line(story.advice, 200)}", "yellow"))
     if story.root is None:
@@ -112,8 +114,8 @@ def _node(story: GenerationStory, branch: Branch, at: datetime, *, below: int = 
     line = Text(overflow="ellipsis", no_wrap=True)
     state = branch.state
     rests = state == "running" and (story.waiting or story.fold.paused)
-    mark, style = ("…", "yellow") if rests else MARKS.get(state, (frame(story, at), "cyan"))
-    line.append(f"{mark} ", style)
+    resting = of_wait(story.reason) if story.waiting else "paused"
+    line.append(*mark(resting if rests else MARKS[state], story, at))
     line.append(one_line(name or branch.key, 100), "bold")
     if not branch.agents:
         return line
@@ -138,7 +140,7 @@ def _node(story: GenerationStory, branch: Branch, at: datetime, *, below: int = 
 def _doing(branch: Branch) -> str:
     """What the running agent is doing: its part of the node, and the tool or the model that it waits for."""
     newest = branch.agents[-1]
-    open_tools = [line for line in list(newest.tools.values()) if line.running]
+    open_tools = list(newest.calls.values())
     doing = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""
     part = part_of(newest.record.agent)
     return " ".join(filter(None, (f"{exact_line(part)}:" if part else "", one_line(doing, 60))))

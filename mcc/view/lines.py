@@ -12,6 +12,7 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
@@ -45,7 +46,8 @@ from mcc.contracts.status import WaitingReason
 from mcc.contracts.waiting import retry_in_brief, retry_in_words, wish_in_words
 from mcc.contracts.waits import UNTOLD, WaitsFor
 from mcc.view import figures
-from mcc.view.output import brief, exact_line, one_line
+from mcc.view.output import brief, exact_line, one_line, short_id
+from mcc.view.who import on_behalf
 
 CHARACTERS = 200
 WAITING_CHARACTERS = 600
@@ -73,7 +75,7 @@ _SHOWN_ARGUMENTS = (
 _CALL_CHARACTERS = 60
 _APPLIED = {"pause": "paused", "resume": "goes on", "cancel": "is cancelled"}
 _BY_A_RESUME = frozenset(
-    {WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.PROVIDER, WaitingReason.NOT_BEFORE}
+    WaitingReason(reason) for reason in ("paused", "rate_limit", "provider", "not_before", "delivery")
 )
 
 
@@ -201,14 +203,15 @@ def words_of(entry: Entry) -> str | None:
             return wish_in_words(fact)
         case QuestionAsked():
             return f"asks: {fact.question}"
-        case ApprovalDecided() | QuestionAnswered():
+        case ApprovalDecided() | QuestionAnswered() | DeliveryFinished():
             return fact.in_words
-        case AgentDelivered() | BudgetWarned() | TranscriptCompacted() | DocumentChanged() | WorkspaceCheckpointed():
+        case AgentDelivered() | BudgetWarned() | TranscriptCompacted() | DocumentChanged() | DeliveryStarted():
             return fact.in_words
-        case WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+        case WorkspaceHeld() | WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+            return fact.in_words
             return fact.in_words
         case OrderQueued():
-            return f"order {entry.order_id} queued on {fact.queue}"
+            return f"order {entry.order_id} queued on {fact.queue}{on_behalf(fact.principal)}"
         case OrderClaimed():
             return f"order claimed by {fact.drone}" + (f", attempt {fact.attempt}" if fact.attempt > 1 else "")
         case OrderWaiting():
@@ -240,6 +243,7 @@ def _start_line(entry: Entry, started: AgentStarted) -> str:
     origin = f", from {file}" if file else ""
     record = f" (record {entry.record_id})" if entry.parent_id else ""
     asks = f" with {started.model.effective}" if started.model else ""
+    record += f", goes on from order {short_id(started.continues_order)}" if started.continues_order else ""
     return f"starts{asks}{origin}{record}" + (f": {started.title}" if started.title else "")
 
 
@@ -312,7 +316,7 @@ def control_in_brief(applied: ControlApplied | SteerStep, *, carried: bool) -> s
         parts.append(f"loses {', '.join(applied.tools_removed)}")
     parts += [f"metadata: {key} = {json.dumps(value)}" for key, value in (applied.metadata or {}).items()]
     why = f" ({applied.reason})" if applied.reason else ""
-    return "; ".join(parts) + why
+    return "; ".join(parts) + on_behalf(applied.by) + why
 
 
 def workspace_file(started: AgentStarted) -> str | None:

@@ -1,6 +1,6 @@
 """The table of orders: on a terminal a line each where the window allows it, elsewhere all that is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mcc.contracts.order import OrderKind
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 GENERATOR = "generator"
 """Shown as the agent of an order that generates a document."""
 
-DRONE, WAITS, PROMPT = "DRONE", "WAITS FOR", "PROMPT"
+WHO, DRONE, WAITS, PROMPT = "WHO", "DRONE", "WAITS FOR", "PROMPT"
 WAITS_CHARACTERS = 100
+WHO_CHARACTERS = 30
 ROOMY = 120
 """Columns of a window in which every column has room beside a prompt that can be read."""
 MOST = 50
@@ -35,21 +36,24 @@ def most_orders(columns: int | None, rows: int) -> int:
     return max(_LEAST, min(MOST, lines if columns >= ROOMY else lines // 2))
 
 
-def print_orders(orders: "Sequence[WorkOrder]") -> None:
-    """A table of orders; where one of them waits, with a column that says what for.
+def print_orders(orders: "Sequence[WorkOrder]", names: "Mapping[str, str] | None" = None) -> None:
+    """A table of orders; where one of them waits, with a column that says what for; where several principals placed
+    them, with one of their `names`, by principal.
 
     On a terminal ids are shown by their ends, as in the tree, and times without what is clear of itself; a narrow
     window has no column for drones. Elsewhere ids and times are whole.
     """
-    headings, rows = order_rows(orders, now(), window())
+    headings, rows = order_rows(orders, now(), window(), names)
     print_table(headings, rows, empty="No order.")
 
 
 def order_rows(
-    orders: "Sequence[WorkOrder]", at: "datetime", columns: int | None
+    orders: "Sequence[WorkOrder]", at: "datetime", columns: int | None, names: "Mapping[str, str] | None" = None
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Headings and cells for a window of so many `columns`; None = no terminal. `at`: the time now."""
-    rows = [_cells(order, at, on_terminal=columns is not None) for order in orders]
+    rows = [_cells(order, at, names or {}, on_terminal=columns is not None) for order in orders]
+    if len({order.principal for order in orders}) < 2:
+        rows = [{name: cell for name, cell in row.items() if name != WHO} for row in rows]
     if columns is not None and columns < ROOMY:
         rows = [{name: cell for name, cell in row.items() if name != DRONE} for row in rows]
     if not any(order.waits_for for order in orders):
@@ -57,7 +61,7 @@ def order_rows(
     return list(rows[0]) if rows else (), [list(row.values()) for row in rows]
 
 
-def _cells(order: "WorkOrder", at: "datetime", *, on_terminal: bool) -> dict[str, str]:
+def _cells(order: "WorkOrder", at: "datetime", names: "Mapping[str, str]", *, on_terminal: bool) -> dict[str, str]:
     ran = ((order.finished_at or at) - order.started_at).total_seconds() if order.started_at else None
     return {
         "ID": short_id(order.id) if on_terminal else order.id,
@@ -66,6 +70,7 @@ def _cells(order: "WorkOrder", at: "datetime", *, on_terminal: bool) -> dict[str
         "TIME": "" if ran is None else figures.seconds(ran),
         "COST": "?" if order.usage.cost_usd is None else figures.cost(order.usage),
         "AGENT": GENERATOR if order.kind is OrderKind.GENERATE else order.agent,
+        WHO: brief(names.get(order.principal or "", order.principal or ""), WHO_CHARACTERS),
         DRONE: order.drone or "",
         WAITS: brief(order.waits_for.message, WAITS_CHARACTERS) if order.waits_for else "",
         PROMPT: (order.prompt or order.session_title)[:CELL_CHARACTERS],

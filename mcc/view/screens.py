@@ -13,7 +13,12 @@ from mcc.view.output import can_draw, print_json, print_markdown, say, show_wrap
 PROGRESS_SECONDS = 10.0
 """How often a generation's progress is printed where no tree is drawn."""
 
+MISSED_SECONDS = 2.0
+"""From when on the tree says that nothing is heard of its order: a stream that is taken up again at once is no news."""
+
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from mcc.contracts.order import WorkOrder
     from mcc.contracts.wire import OrderEvent
     from mcc.view.live import Aside
@@ -51,6 +56,9 @@ class Screen(Protocol):
 
     def show(self, item: "OrderEvent") -> None: ...
 
+    def away(self, problem: Exception | None) -> None:
+        """Tell why nothing more is heard of the order for now; None: it is heard of again."""
+
     def aside(self) -> AbstractContextManager[None]:
         """Within this context, nothing is drawn on the terminal."""
 
@@ -59,6 +67,9 @@ class _Undrawn:
     """A screen without a picture, which other output needs not avoid."""
 
     needs_all = needs_deltas = False
+
+    def away(self, problem: Exception | None) -> None:
+        """Shows nothing."""
 
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -81,6 +92,12 @@ class _PlainLines(_Undrawn):
         from mcc.view.lines import Lines
 
         self._lines = Lines()
+        self._is_away = False
+
+    def away(self, problem: Exception | None) -> None:
+        if self._is_away != (problem is not None):
+            say(f"not connected: {problem}" if problem is not None else "connected again")
+        self._is_away = problem is not None
 
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
@@ -124,6 +141,14 @@ class _Tree:
     def __init__(self, story: "Story", aside: "Aside") -> None:
         self.story = story
         self.aside = aside
+        self._missed: datetime | None = None
+
+    def away(self, problem: Exception | None) -> None:
+        from mcc.contracts.shape import now
+
+        self._missed = None if problem is None else self._missed or now()
+        is_long = self._missed is not None and (now() - self._missed).total_seconds() >= MISSED_SECONDS
+        self.story.away = (self._missed, str(problem)) if self._missed is not None and is_long else None
 
     def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from mcc.contracts.attachments import GIVEN
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fence import unfenced
 from mcc.contracts.model_facts import ModelFellBack, ModelRetried
@@ -82,6 +83,16 @@ def at_work(record: ChatRecord) -> Iterator[str]:
         if agent is not record and agent.status in (RecordStatus.RUNNING, RecordStatus.WAITING):
             title = f": {one_line(agent.title, 60)}" if agent.title else ""
             yield f"{exact_line(name)}{title}{', in the background' if agent.id in background else ''}"
+
+
+def attached_in(record: ChatRecord | None, count: int) -> str | None:
+    """The names of the files that the order was given, once its agent has begun; before, how many there are; None: it
+    was given none."""
+    steps = () if record is None else record.steps
+    told = next((step.message for step in steps if isinstance(step, NoteStep) and step.name == GIVEN), "")
+    if names := told.partition(": ")[2].removesuffix("."):
+        return one_line(names, 300)
+    return None if count == 0 else "a file" if count == 1 else f"{count} files"
 
 
 def _end(name: str, record: ChatRecord) -> tuple[str, str]:

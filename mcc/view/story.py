@@ -1,13 +1,13 @@
 """The state of an order for display: the fold of its entries, with rows of tools, controls and notes."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
 from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Entry
-from mcc.contracts.fold import Fold, RecordNode
+from mcc.contracts.fold import Fold
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
@@ -37,8 +37,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
-from mcc.contracts.record import RecordStatus
-from mcc.contracts.usage import Usage
+from mcc.contracts.status import WaitingReason
 from mcc.contracts.waiting import retry_in_words
 from mcc.contracts.waits import UNTOLD, WaitsFor
 from mcc.view.lines import (
@@ -52,132 +51,12 @@ from mcc.view.lines import (
     words_with_names,
     workspace_file,
 )
+from mcc.view.output import brief, exact_line, short_id
+from mcc.view.story_rows import ControlLine, NoteLine, Speech, StoryNode, ToolLine, WarningLine
+from mcc.view.who import on_behalf
 
 _UNSAID = frozenset({"provisioned"})
 """Steps without a row: each tool that is used has one."""
-
-KEPT_CHARACTERS = 4_000
-"""How much of streamed text is kept, counted from its end."""
-
-
-@dataclass(slots=True, eq=False)
-class Speech:
-    """Streamed output of an open model or tool call, as far as it is shown.
-
-    `kind`: kind of the latest delta, "" before the first. `tail`: the end of the text of that kind. `characters`: its
-    length so far. `called`: tool calls being written, by tool, with their argument characters so far.
-    """
-
-    kind: str = ""
-    tail: str = ""
-    characters: int = 0
-    called: dict[str, int] = field(default_factory=dict)
-
-    def add(self, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
-        """Add a delta of `kind` (as in `Delta`), preceded by `offset` characters of its kind; None = all so far."""
-        if kind == "tool_call.delta":
-            self.kind = kind
-            self.called[tool] = (self.called.get(tool, 0) if offset is None else offset) + len(text)
-            return
-        if kind != self.kind or offset == 0:
-            self.kind, self.tail, self.characters = kind, "", offset or 0
-        known = 0 if offset is None else max(0, self.characters - offset)
-        self.tail = (self.tail + text[known:])[-KEPT_CHARACTERS:]
-        self.characters = self.characters + len(text) if offset is None else max(self.characters, offset + len(text))
-
-    @property
-    def last_line(self) -> str:
-        """The last line that is not blank; "" where there is none."""
-        return next((line for line in reversed(self.tail.split("\n")) if line.strip()), "")
-
-    @property
-    def in_brief(self) -> str:
-        """What the model is doing, as words to stand before its text."""
-        match self.kind:
-            case "":
-                return "waiting for the model"
-            case "thinking.delta":
-                return "thinking"
-            case "tool_call.delta":
-                return "writes " + ", ".join(f"{name or 'a call'} ({size:,})" for name, size in self.called.items())
-        return ""
-
-
-@dataclass(slots=True, eq=False)
-class ToolLine:
-    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief."""
-
-    name: str
-    calls: int = 0
-    running: int = 0
-    failed: int = 0
-    brief: str = ""
-    speech: Speech | None = None
-    """Output of a running call."""
-    exit_code: int | None = None
-    """Of the call that ended last, None where it has none."""
-    remark: str = ""
-    """What else is worth telling of how that call ended."""
-
-
-@dataclass(slots=True, eq=False)
-class ControlLine:
-    """A control that was applied to an agent, or a verdict on its work; `carried`: once a request carried a message."""
-
-    text: str
-    carried: str | None = None
-
-
-@dataclass(slots=True, eq=False)
-class NoteLine:
-    """What the runtime did or found: the newest of `count` notes of one kind about one agent."""
-
-    text: str = ""
-    count: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class WarningLine:
-    """The first warning about the agent files of the workspace, and how many there are."""
-
-    text: str
-    count: int = 1
-
-
-@dataclass(slots=True, eq=False)
-class StoryNode:
-    """One agent's run: its record so far, and what else is shown.
-
-    `name`: its display name, unique in the order. `origin`: the workspace file that defines it, "" for none. `model`:
-    the model asked last. `speech`: that model's output while the call is open.
-    """
-
-    record: RecordNode
-    name: str
-    model: str
-    origin: str = ""
-    note: str = ""
-    speech: Speech | None = None
-    rows: list["ToolLine | ControlLine | NoteLine | WarningLine | StoryNode"] = field(default_factory=list)
-    tools: dict[str, ToolLine] = field(default_factory=dict)
-    notes: dict[str, NoteLine] = field(default_factory=dict)
-    calls: dict[str, str] = field(default_factory=dict)
-    """Open calls: id → name of the tool."""
-
-    @property
-    def status(self) -> RecordStatus:
-        return RecordStatus(self.record.finished.status) if self.record.finished else RecordStatus.RUNNING
-
-    @property
-    def running(self) -> bool:
-        return self.record.finished is None
-
-    def total(self) -> Usage:
-        total = self.record.usage
-        for row in self.rows:
-            if isinstance(row, StoryNode):
-                total = total.plus(row.total())
-        return total
 
 
 class Story:
@@ -192,11 +71,24 @@ class Story:
         self.began: datetime | None = None
         self.ended: datetime | None = None
         self.waiting = False
+        self.reason: WaitingReason | None = None
+        """Why it waits while `waiting`."""
+        self.away: tuple[datetime, str] | None = None
+        """Since when nothing is heard of the order, and why."""
         self.advice = ""
         """The command that continues a waiting order; "" where there is none."""
         self.background: set[str] = set()  # records of agents whose parents go on meanwhile
         self._nodes: dict[str, StoryNode] = {}
         self._names = Names()
+
+    def heard_until(self, at: datetime) -> datetime:
+        """The time as of which the order is known: `at`, but nothing goes on of what is not heard of."""
+        return at if self.away is None else self.away[0]
+
+    @property
+    def asks(self) -> bool:
+        """Whether an agent asks people something, and says itself how it is answered."""
+        return any(node.asks for node in list(self._nodes.values()))
 
     @property
     def standing(self) -> str:
@@ -219,6 +111,9 @@ class Story:
         self.fold.add(entry)
         self.began = self.began or entry.at
         node, fact = self._nodes.get(entry.record_id or ""), entry.fact
+        spender = node
+        while spender is not None and (used := entry.data.added_usage) is not None:
+            spender.total, spender = spender.total.plus(used), spender.parent
         match fact:
             case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack():
                 self._talk(entry, fact)
@@ -229,23 +124,18 @@ class Story:
             case AgentFinished():
                 if node is not None:
                     node.note, node.speech = fact.error or "", None
+                    node.asks.clear()
             case GateChecked():
-                if not fact.check_only:
-                    _set_note(node, "" if fact.ok else _sent_back(fact))
+                if node is not None and not fact.check_only:
+                    node.note = "" if fact.ok else _sent_back(fact)
                 self._add_note(entry, fact.kind)
             case ControlApplied():
                 self._control(entry, fact)
             case VerifyChecked():
                 if node is not None:
                     node.rows.append(ControlLine(verdict_in_brief(fact)))
-            case ApprovalRequested():
-                wish = f"may it use {fact.tool}?" if fact.call_id else "may the outline count?"
-                _set_note(node, f"waits: {wish} (mcc inbox)")
-            case QuestionAsked():
-                _set_note(node, f"waits for an answer: {fact.question}")
-            case ApprovalDecided() | QuestionAnswered():
-                _set_note(node, "")
-                self._add_note(entry, fact.kind)
+            case ApprovalRequested() | QuestionAsked() | ApprovalDecided() | QuestionAnswered():
+                self._ask(entry, fact)
             case AgentStep():
                 if fact.name == "definition_warning":
                     self._warn(entry, fact.message)
@@ -254,6 +144,8 @@ class Story:
             case AgentReused() | AgentDelivered() | BudgetWarned() | TranscriptCompacted() | DocumentChanged():
                 self._add_note(entry, fact.kind)
             case WorkspaceCheckpointed() | WorkspaceHeld() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
+                self._add_note(entry, fact.kind)
+            case DeliveryStarted() | DeliveryFinished():
                 self._add_note(entry, fact.kind)
             case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderResumed():
                 self._order(entry, fact)
@@ -266,8 +158,7 @@ class Story:
         """Add streamed text, with the fields of `Delta`; it is dropped where no such call is open."""
         node = self._nodes.get(record_id or "")
         if node is not None and kind == "tool.progress":
-            running = [line for line in node.tools.values() if line.running and tool in ("", line.name)]
-            for line in running[-1:]:
+            for line in [line for line in node.calls.values() if tool in ("", line.name)][-1:]:
                 line.speech = line.speech or Speech()
                 line.speech.add(kind, text, offset)
         elif node is not None and node.speech is not None:
@@ -280,11 +171,11 @@ class Story:
             self.waiting, self.advice = False, ""
         match fact:
             case OrderQueued():
-                self.headline = f"queued on {fact.queue}"
+                self.headline = f"queued on {fact.queue}{on_behalf(fact.principal)}"
             case OrderClaimed():
                 self.headline = f"on {fact.drone}" + (f", attempt {fact.attempt}" if fact.attempt > 1 else "")
             case OrderWaiting():
-                self.waiting, self.headline = True, waiting_in_brief(fact)
+                self.waiting, self.reason, self.headline = True, fact.reason, waiting_in_brief(fact)
                 self.advice = what_to_do(entry.order_id, fact.reason) or ""
             case OrderRequeued() | OrderHandedBack() | OrderResumed():
                 self.headline = f"queued again: {fact.message}"
@@ -304,9 +195,37 @@ class Story:
         if parent is None:
             self.root, self._nodes = node, {}
         else:
-            parent.rows.append(node)
-            self._forget_delegation(parent, started.call_id)
+            node.parent = parent
+            parent.children.append(node)
+            # The child's own row takes the place of the call that started it.
+            parent.handed_on.add(started.call_id or "")
+            if (line := parent.calls.pop(started.call_id or "", None)) is not None:
+                parent.rows.remove(line)
         self._nodes[record.id] = node
+
+    def _ask(self, entry: Entry, fact: ApprovalRequested | QuestionAsked | ApprovalDecided | QuestionAnswered) -> None:
+        """A person is asked, or has answered."""
+        node = self._nodes.get(entry.record_id or "") or self.root
+        if node is None:
+            return
+        match fact:
+            case ApprovalRequested():
+                wish = "may the outline count?"
+                if fact.call_id:
+                    wish = " ".join((f"may it use {exact_line(fact.tool, 60)}?", call_in_brief(fact.arguments))).strip()
+                node.asks[fact.approval_id] = f"{wish} · mcc orders approve {short_id(fact.approval_id)} (or deny)"
+            case QuestionAsked():
+                more = f" (and {len(fact.all_questions) - 1} more: mcc inbox)" if len(fact.all_questions) > 1 else ""
+                question = brief(fact.question, 120)
+                node.asks[fact.question_id] = f"{question}{more} · mcc orders answer {short_id(fact.question_id)} TEXT"
+            case ApprovalDecided():
+                node.asks.pop(fact.approval_id, None)
+                self._add_note(entry, fact.kind)
+            case QuestionAnswered():
+                node.asks.pop(fact.question_id, None)
+                self._add_note(entry, fact.kind)
+            case _:
+                assert_never(fact)
 
     def _add_note(self, entry: Entry, name: str) -> None:
         """Show the words of an entry in a row that all entries of this `name` by its agent share."""
@@ -334,35 +253,22 @@ class Story:
         if node is not None and (applied.control not in ("pause", "resume") or applied.reason):
             node.rows.append(ControlLine(*(control_in_brief(applied, carried=carried) for carried in (False, True))))
 
-    def _forget_delegation(self, parent: StoryNode, call_id: str | None) -> None:
-        """Drop the tool call that started a child: the child's own row takes its place."""
-        name = parent.calls.pop(call_id or "", None)
-        line = parent.tools.get(name or "")
-        if line is None:
-            return
-        line.calls, line.running = line.calls - 1, line.running - 1
-        if not line.calls:
-            parent.rows.remove(line)
-            del parent.tools[line.name]
-
     def _call(self, entry: Entry, call: ToolStarted | ToolFinished) -> None:
         node = self._nodes.get(entry.record_id or "")
         if node is None:
             return
         if isinstance(call, ToolStarted):
-            if (line := node.tools.get(call.name)) is None:
-                line = node.tools[call.name] = ToolLine(call.name)
-                node.rows.append(line)
-            line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
-            line.speech, line.exit_code, line.remark = None, None, ""
-            node.calls[call.call_id] = call.name
+            line = node.calls[call.call_id] = ToolLine(call.name, call_in_brief(call.arguments), entry.at)
+            node.rows.append(line)
             return
         self.background.update(call.background)
-        open_line = node.tools.get(node.calls.pop(call.call_id, ""))
-        if open_line is not None:
-            open_line.running -= 1
-            open_line.failed += call.is_error
-            open_line.speech, open_line.exit_code, open_line.remark = None, call.exit_code, _remark(call)
+        ended = node.calls.pop(call.call_id, None)
+        if ended is None and call.call_id not in node.handed_on:
+            # A call that was refused never began, and yet has its row.
+            ended = ToolLine(call.name, "", entry.at)
+            node.rows.append(ended)
+        if ended is not None:
+            ended.end(call, entry.at, _remark(call))
 
     def _talk(self, entry: Entry, talk: ModelFact) -> None:
         node = self._nodes.get(entry.record_id or "")
@@ -393,8 +299,3 @@ def _remark(finished: ToolFinished) -> str:
     """As `remark_in_brief`, without what the row's figures say."""
     remark = remark_in_brief(finished)
     return remark.removeprefix("failed: ") if finished.is_error else "" if finished.exit_code else remark
-
-
-def _set_note(node: StoryNode | None, note: str) -> None:
-    if node is not None:
-        node.note = note

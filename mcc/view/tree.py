@@ -1,257 +1,303 @@
-"""An order's story as a rich renderable: a heading, then a tree of agents and tools."""
+"""An order's story as lines: a heading, then its agents with what each of them does."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.constrain import Constrain
 from rich.text import Text
-from rich.tree import Tree
 
-from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
-from mcc.view import figures
+from mcc.view import figures, glyphs
+from mcc.view.columns import Columns
+from mcc.view.glyphs import GLYPHS
 from mcc.view.output import clean, exact_line, one_line, short_id
-from mcc.view.story import ControlLine, NoteLine, Story, StoryNode, ToolLine, WarningLine
+from mcc.view.rows_below import Ended, Left, RowDetail, SameCalls, rows_below
+from mcc.view.story import Story
+from mcc.view.story_rows import ControlLine, NoteLine, StoryNode, WarningLine
 
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-FRAMES_PER_SECOND = 10
-
-ECHOED = 3
-"""Columns left free, as the terminal echoes ^C there."""
-
-MARKS = {
-    RecordStatus.COMPLETED: ("✓", "green"),
-    RecordStatus.BLOCKED: ("!", "yellow"),
-    RecordStatus.LIMIT_REACHED: ("!", "yellow"),
-    RecordStatus.WAITING: ("…", "yellow"),
-    RecordStatus.FAILED: ("✗", "red"),
-    RecordStatus.CANCELLED: ("✗", "red"),
-}
+SLACK = 3
+"""Columns left free, for characters that a terminal draws wider than Unicode says."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderDetail:
     """How much of an order is drawn.
 
-    `spoken`: how many lines of the master's current model output. `folded`: agents that ended are drawn without their
-    rows. `grouped`: agents of one parent that ended share a line. `running`: only tools with running calls are drawn.
-    `notes`: what the runtime did or found is drawn.
+    `spoken`: how many lines of the master's current model output. `shown`: which rows.
     """
 
     spoken: int = 0
-    folded: bool = False
-    grouped: bool = False
-    running: bool = False
-    notes: bool = True
+    shown: RowDetail = field(default_factory=RowDetail)
 
 
 WHOLE = OrderDetail()
+LAST = OrderDetail(shown=RowDetail(newest=20, agents=50))
+"""What stays on the terminal at the end."""
+
+_LOW = RowDetail(notes=False, newest=2)
 DETAILS = (
-    OrderDetail(spoken=8),
-    OrderDetail(spoken=3),
-    OrderDetail(spoken=3, notes=False),
-    OrderDetail(spoken=3, notes=False, folded=True),
-    OrderDetail(spoken=3, notes=False, folded=True, grouped=True),
-    OrderDetail(spoken=1, notes=False, folded=True, grouped=True, running=True),
+    OrderDetail(8),
+    OrderDetail(3),
+    OrderDetail(3, RowDetail(notes=False)),
+    OrderDetail(3, RowDetail(notes=False, newest=6)),
+    OrderDetail(3, _LOW),
+    OrderDetail(3, replace(_LOW, grouped=True)),
+    OrderDetail(1, replace(_LOW, grouped=True, running=True)),
+    OrderDetail(1, RowDetail(notes=False, newest=0, grouped=True)),
 )
 """Detail while an order runs, from most to least."""
 
 
 def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
-    """The order with the most detail that the window holds, so that running agents and model output stay visible.
-
-    A few columns stay free: the terminal echoes keys there, and a line that wraps would be drawn twice.
-    """
-    height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
+    """The order with the most detail that the window holds, so that running agents and model output stay visible."""
+    height, columns = max(1, console.size.height - 1), Columns(console, max(1, console.size.width - SLACK))
     for detail in DETAILS:
-        drawn = Constrain(tree(story, at, detail), width)
-        if len(console.render_lines(drawn, pad=False)) <= height:
-            break
-    return drawn
+        if (lines := _within(OrderPicture(story, at, detail), columns, height)) is not None:
+            return Group(*lines)
+    # Not even a line for each running agent: as many of them as there is room for.
+    fits, too_many, best = 0, height + 1, None
+    while too_many - fits > 1:
+        detail = replace(DETAILS[-1], shown=replace(DETAILS[-1].shown, agents=(fits + too_many) // 2))
+        lines = _within(OrderPicture(story, at, detail), columns, height)
+        if lines is None:
+            too_many = (fits + too_many) // 2
+        else:
+            fits, best = (fits + too_many) // 2, lines
+    return Group(*(best or islice(OrderPicture(story, at, DETAILS[-1]).lines(columns), height)))
 
 
-def tree(story: Story, at: datetime, detail: OrderDetail = WHOLE) -> RenderableType:
-    """The order at the time `at`: a heading, then master, subagents and tools."""
-    lines: list[RenderableType] = [heading(story, at)]
-    if story.advice:
-        lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
-    if story.root is None:
-        return Group(*lines)
-    top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
-    _grow(top, story, story.root, at, detail, paused=story.fold.paused)
-    speech = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
-    return Group(*lines, top, *speech)
-
-
-def heading(story: Story, at: datetime) -> Text:
-    """The order on one line: where it is or how it ended, how long it took, what it spent."""
-    heading = Text(overflow="ellipsis", no_wrap=True)
-    if story.waiting:
-        heading.append("… ", "yellow")
-    elif story.fold.finished is None:
-        heading.append(f"{frame(story, at)} ", "cyan")
-    heading.append(f"order {short_id(story.fold.order_id)} ", "bold")
-    if story.fold.finished is None:
-        paused = story.fold.paused and not story.waiting
-        heading.append(one_line(f"paused, {story.standing}" if paused else story.standing, 100))
-    else:
-        reason = f" ({story.fold.finished.reason})" if story.fold.finished.reason else ""
-        style = "bold green" if story.fold.finished.status is OrderStatus.SUCCEEDED else "bold red"
-        heading.append(f"{story.fold.finished.status}{reason}", style)
-    elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
-    return heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.fold.usage)}", "dim")
-
-
-def _grow(branch: Tree, story: Story, node: StoryNode, at: datetime, detail: OrderDetail, *, paused: bool) -> None:
-    """Add the rows of `node` to `branch`. `paused`: this agent or one above it is paused."""
-    if detail.folded and not node.running:
-        return
-    if detail.grouped and (ended := [row for row in node.rows if isinstance(row, StoryNode) and not row.running]):
-        branch.add(_ended(ended))
-    for row in node.rows:
-        match row:
-            case StoryNode() if detail.grouped and not row.running:
-                continue
-            case ToolLine(running=0) if detail.running:
-                continue
-            case NoteLine() if not detail.notes:
-                continue
-            case StoryNode():
-                is_paused = paused or row.record.paused
-                _grow(branch.add(_agent(story, row, at, paused=is_paused)), story, row, at, detail, paused=is_paused)
-            case ControlLine():
-                branch.add(Text(f"» {one_line(row.text, 200)}", "magenta", overflow="ellipsis", no_wrap=True))
-            case WarningLine():
-                more = f" (and {row.count - 1:,} more: mcc agents check)" if row.count > 1 else ""
-                branch.add(Text(f"! {one_line(row.text, 300)}{more}", "yellow"))
-            case NoteLine():
-                more = f" ×{row.count}" if row.count > 1 else ""
-                branch.add(Text(f"· {one_line(row.text, 200)}{more}", "dim", overflow="ellipsis", no_wrap=True))
-            case ToolLine():
-                branch.add(_tool(story, row, at))
-            case _:
-                assert_never(row)
+def _within(picture: "OrderPicture", columns: Columns, height: int) -> list[Text] | None:
+    lines = list(islice(picture.lines(columns), height + 1))
+    return lines if len(lines) <= height else None
 
 
 @dataclass(frozen=True, slots=True)
-class AgentLine:
-    """An agent on one line. Where the window is too narrow, first the title gives way to the figures, then what the
-    model says; each keeps `_KEPT` columns. A `stall`, why the model is silent, then gets lines of its own."""
+class OrderPicture:
+    """The order at the time `at`: a heading, then master, subagents and tools."""
 
-    name: Text
-    title: Text
-    speech: Text
-    stall: Text
-    figures: Text
+    story: Story
+    at: datetime
+    detail: OrderDetail = WHOLE
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        title, speech = self.title.copy(), self.speech.copy()
-        fits = self.name.cell_len + 2 + self.stall.cell_len + self.figures.cell_len <= options.max_width
-        stall = Text("  ").append_text(self.stall) if self.stall and fits else Text()
-        for part in (title, speech):
-            room = options.max_width - sum(part.cell_len for part in (self.name, title, speech, stall, self.figures))
-            if room < 0:
-                part.truncate(max(_KEPT, part.cell_len + room), overflow="ellipsis")
-        yield Text.assemble(self.name, title, speech, stall, self.figures, overflow="ellipsis", no_wrap=True)
-        if self.stall and not fits:
-            for line in self.stall.wrap(console, max(1, options.max_width - 2)):
-                yield Text("  ").append_text(line)
+        yield from self.lines(Columns(console, max(1, options.max_width)))
+
+    def lines(self, columns: Columns) -> Iterator[Text]:
+        story = self.story
+        yield from heading(story, self.at, columns)
+        if story.advice and not story.asks:
+            yield from columns.below("", ("›", ""), f"go on: {one_line(story.advice, 200)}", "bold")
+        if story.root is None:
+            return
+        chosen = self.detail.shown.chosen(story.root)
+        yield from _Branch(story, self.at, self.detail, columns, chosen).lines(
+            story.root, ("", ""), paused=story.fold.paused
+        )
+        if self.detail.spoken and not story.waiting:
+            yield from _spoken(story.root, self.detail.spoken, columns)
 
 
-_KEPT = 16
+def heading(story: Story, at: datetime, columns: Columns) -> Iterator[Text]:
+    """The order: where it is or how it ended, how long it took, what it spent. One line, if there is room."""
+    name, said = Text(), Text()
+    finished = story.fold.finished
+    if finished is not None:
+        reason = f" ({finished.reason})" if finished.reason else ""
+        colours = {OrderStatus.SUCCEEDED: "bold green", OrderStatus.FAILED: "bold red"}
+        said.append(f"{finished.status}{reason}", colours.get(finished.status, "bold"))
+        name.append(*mark(glyphs.of_end(finished.status), story, at))
+    else:
+        is_paused = story.fold.paused and not story.waiting
+        said.append(one_line(f"paused, {story.standing}" if is_paused else story.standing, 200))
+        began = "running" if story.root is not None else "queued"
+        kind = glyphs.of_wait(story.reason) if story.waiting else "paused" if is_paused else began
+        name.append(*mark(kind, story, at))
+    name.append(f"order {short_id(story.fold.order_id)} ", "bold")
+    elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
+    spent = columns.figures(figures.brief_seconds(elapsed, whole=finished is None), story.fold.usage)
+    fits = name.cell_len + said.cell_len + cell_len(spent) <= columns.width
+    yield columns.line("", name, Text(), said if fits else Text(), spent)
+    if not fits:
+        yield from columns.below("", (" ", ""), said.plain, str(said.spans[0].style) if said.spans else "")
+    if story.away is not None:
+        since, why = story.away
+        words = f"not connected since {since.astimezone():%H:%M:%S}, tries again: {one_line(why, 200)}"
+        yield from columns.below("", ("◷", ""), words, "bold")
 
 
-def _agent(story: Story, node: StoryNode, at: datetime, *, paused: bool) -> AgentLine:
-    line, name, speech, stall = Text(), Text(), Text(), Text()
-    is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
-    mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
-    name.append(f"{mark} ", style)
-    name.append(exact_line(node.name), "bold")
-    if node.origin:
-        name.append(f"  from {one_line(node.origin, 60)}", "yellow")
-    title = Text(f"  {one_line(node.record.started.title, 60)}" if node.record.started.title else "")
-    is_stalled = bool(node.note) and not rests and node.speech is not None and not node.speech.kind
-    if is_stalled:
-        stall.append(one_line(node.note, 200), "yellow")
-    elif not rests and (said := _speech(node, story.root)):
-        speech.append(f"  {said}", "italic cyan")
-    elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
-    line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
-    if node.running and node.record.id in story.background:
-        line.append("  in the background", "dim")
-    if is_paused:
-        line.append("  paused", "yellow")
-    if node.note and not is_stalled and not (node is story.root and story.fold.finished):
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The heading as rich draws it."""
+
+    story: Story
+    at: datetime
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from heading(self.story, self.at, Columns(console, max(1, options.max_width)))
+
+
+def mark(kind: str, story: Story, at: datetime) -> tuple[str, str]:
+    """The glyph of this name, and a blank; its style."""
+    elapsed = (at - story.began).total_seconds() if story.began else 0.0
+    return f"{GLYPHS[kind].at(elapsed)} ", GLYPHS[kind].style
+
+
+NAMED = 12
+"""Columns that an agent's name has, however deep it is."""
+
+Guides: TypeAlias = tuple[str, str]
+"""What stands before the first line of a row, and before its other lines and all below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """Draws agents and their rows. `chosen`: records of the agents with a line of their own, None = all."""
+
+    story: Story
+    at: datetime
+    detail: OrderDetail
+    columns: Columns
+    chosen: frozenset[str] | None
+
+    def lines(self, node: StoryNode, guides: Guides, *, paused: bool, model: str = "") -> Iterator[Text]:
+        """An agent, with all that is shown below it. `paused`: it or one above it is; `model`: of its parent."""
+        paused = paused or node.record.paused
+        rows = rows_below(node, self.detail.shown, self.chosen)
+        first, other = self._short(guides[0]), self._short(guides[1])
+        yield self._agent(node, first, paused=paused, model=model)
+        yield from self._said_of(node, other + ("│ " if rows else "  "), paused=paused)
+        for number, row in enumerate(rows, 1):
+            branch, below = ("└─ ", "   ") if number == len(rows) else ("├─ ", "│  ")
+            if isinstance(row, StoryNode):
+                yield from self.lines(row, (guides[1] + branch, guides[1] + below), paused=paused, model=node.model)
+            else:
+                yield self._row(row, self._short(guides[1] + branch))
+
+    def _short(self, guide: str) -> str:
+        """Of a guide that leaves no room for words, the end."""
+        most = max(3, min(self.columns.width // 3, self.columns.width - cell_len(self.columns.figures("")) - NAMED))
+        return guide if cell_len(guide) <= most else f"…{guide[len(guide) - most + 1 :]}"
+
+    def _agent(self, node: StoryNode, guide: str, *, paused: bool, model: str) -> Text:
+        story, name, title, said = self.story, Text(), Text(), Text()
+        kind = glyphs.of_record(node.status)
+        if node.running:
+            rest = glyphs.of_wait(story.reason) if story.waiting else "paused" if paused else kind
+            kind = "approval" if node.asks else rest
+        name.append(*mark(kind, story, self.at))
+        name.append(exact_line(node.name), "bold")
+        if node.origin:
+            name.append(f"  from {one_line(node.origin, 60)}", "bold")
+        if node.record.started.title:
+            title.append(f"  {one_line(node.record.started.title, 80)}")
+        if node.model and node.model != model:
+            title.append(f"  {exact_line(node.model)}", "dim")
+        if (earlier := node.record.started.continues_order) is not None:
+            said.append(f"  goes on from order {short_id(earlier)}", "dim")
+        if node.running and node.record.id in story.background:
+            said.append("  in the background", "dim")
+        if node.running and paused:
+            said.append("  paused", "bold")
+        elif node.running and not (story.waiting or node.asks) and (speech := _speech(node, story.root)):
+            said.append(f"  {speech}", "italic")
+        rows_are_hidden = self.detail.shown.newest == 0 or (node.record.parent_id is not None and not node.at_work)
+        if rows_are_hidden and node.ended_calls:
+            said.append(f"  {node.ended_calls}", "dim")
+        elapsed = ((node.record.finished_at or _tick(story, self.at)) - node.record.started_at).total_seconds()
+        spent = self.columns.figures(figures.brief_seconds(elapsed, whole=node.running), node.total)
+        return self.columns.line(guide, name, title, said, spent)
+
+    def _said_of(self, node: StoryNode, guide: str, *, paused: bool) -> Iterator[Text]:
+        """What an agent waits for, and how people answer; what went wrong."""
+        glyph = GLYPHS["approval"]
+        for asked in tuple(node.asks.values()):
+            yield from self.columns.below(guide, (glyph.shapes, glyph.style), f"waits: {one_line(asked, 300)}", "bold")
         # The command prints why an order failed, below the last picture.
-        line.append(f"  {one_line(node.note, 200)}", "yellow")
-    return AgentLine(name, title, speech, stall, line)
+        if node.note and not (node is self.story.root and self.story.fold.finished):
+            kind = "later" if node.running else "error"
+            if not (node.running and (paused or self.story.waiting)):
+                yield from self.columns.below(
+                    guide, (GLYPHS[kind].shapes, GLYPHS[kind].style), one_line(node.note, 200)
+                )
+
+    def _row(self, row: "SameCalls | Ended | Left | ControlLine | NoteLine | WarningLine", guide: str) -> Text:
+        columns = self.columns
+        match row:
+            case SameCalls():
+                return self._calls(row, guide)
+            case Ended():
+                return _ended(row, guide, columns)
+            case Left():
+                return columns.line(guide, Text(row.words, "dim"), Text(), Text(), "")
+            case ControlLine():
+                kind, text = "steer", one_line(row.text, 200)
+            case WarningLine():
+                more = f" (and {row.count - 1:,} more: mcc agents check)" if row.count > 1 else ""
+                kind, text = "warning", f"{one_line(row.text, 300)}{more}"
+            case NoteLine():
+                kind, text = "note", one_line(row.text, 200) + (f" ×{row.count}" if row.count > 1 else "")
+        glyph = GLYPHS[kind]
+        return columns.line(
+            guide, Text(f"{glyph.shapes} ", glyph.style), Text(text, "dim" * (kind == "note")), Text(), ""
+        )
+
+    def _calls(self, calls: SameCalls, guide: str) -> Text:
+        name, title, said, last = Text(), Text(), Text(), calls.lines[-1]
+        running = [line for line in calls.lines if line.running]
+        name.append(*mark("running" if running else "error" if last.failed else "ok", self.story, self.at))
+        name.append(one_line(last.name, 40))
+        if len(calls.lines) > 1:
+            name.append(f" ×{len(calls.lines)}")
+        if brief := calls.brief:
+            title.append(f"  {clean(brief)}", "dim")
+        if last.exit_code:
+            said.append(f"  exit {last.exit_code}", "red")
+        if last.remark:
+            said.append(f"  {one_line(last.remark, 200)}", "" if last.failed else "dim")
+        if last.speech is not None and (spoken := last.speech.last_line):
+            said.append(f"  {one_line(spoken, 80)}", "italic")
+        seconds = calls.seconds
+        if running:
+            seconds = (_tick(self.story, self.at) - running[0].began).total_seconds()
+        return self.columns.line(
+            guide, name, title, said, self.columns.figures(figures.brief_seconds(seconds, whole=bool(running)))
+        )
+
+
+def _tick(story: Story, at: datetime) -> datetime:
+    """The last whole second of the order: times of all that runs go on together."""
+    return at if story.began is None else at - timedelta(microseconds=(at - story.began).microseconds)
 
 
 def _speech(node: StoryNode, root: StoryNode | None) -> str:
     """What the model of a running agent is doing, and the end of its text; not the master's, shown below the tree."""
-    if node.speech is None:
+    if node.speech is None or (node.note and not node.speech.kind):
         return ""
     last = one_line(node.speech.tail[-60:], 60) if node is not root else ""
     return " ".join(filter(None, (one_line(node.speech.in_brief, 60), last)))
 
 
-def _ended(nodes: Sequence[StoryNode]) -> Text:
+def _ended(ended: Ended, guide: str, columns: Columns) -> Text:
     """Agents that have ended, on one line."""
-    line = Text(overflow="ellipsis", no_wrap=True)
-    counts = Counter(node.status for node in nodes)
-    for status, count in counts.items():
-        mark, style = MARKS[status]
-        line.append(f"{mark} ", style)
-        line.append(f"{count} {status.value}  ")
-    names = dict.fromkeys(node.record.agent for node in nodes)
-    line.append(one_line(", ".join(names), 60), "dim")
-    return line
+    name = Text()
+    for status, count in Counter(node.status for node in ended.nodes).items():
+        glyph = GLYPHS[glyphs.of_record(status)]
+        name.append(f"{glyph.shapes} ", glyph.style)
+        name.append(f"{count:,} {status.value}  ")
+    names = dict.fromkeys(node.record.agent for node in ended.nodes)
+    title = Text(one_line(", ".join(names), 60), "dim")
+    return columns.line(guide, name, title, Text(), columns.figures("", ended.usage))
 
 
-def _spoken(node: StoryNode, most: int) -> list[RenderableType]:
+def _spoken(node: StoryNode, most: int, columns: Columns) -> Sequence[Text]:
     """The last `most` lines of this agent's current model output, or thinking."""
     if node.speech is None or not node.speech.tail:
-        return []
-    return [Spoken(clean(node.speech.tail), most, "dim" if node.speech.kind == "thinking.delta" else "")]
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """The last `most` lines of a text once it is wrapped to the window."""
-
-    text: str
-    most: int
-    style: str = ""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paragraphs = Text(self.text.strip("\n"), self.style).wrap(console, max(1, options.max_width - 2))
-        for line in paragraphs[-self.most :]:
-            yield Text("  ").append_text(line)
-
-
-def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
-    line = Text(overflow="ellipsis", no_wrap=True)
-    line.append(f"{frame(story, at)} " if row.running else "· ", "cyan" if row.running else "dim")
-    line.append(one_line(row.name, 40))
-    if row.calls > 1:
-        line.append(f" ×{row.calls}")
-    if row.failed:
-        line.append(f" ({row.failed} failed)", "yellow")
-    if row.brief:
-        line.append(f"  {clean(row.brief)}", "dim")
-    if row.exit_code:
-        line.append(f"  exit {row.exit_code}", "yellow")
-    if row.remark:
-        line.append(f"  {one_line(row.remark, 200)}", "yellow" if row.failed else "dim")
-    if row.speech is not None and (last := row.speech.last_line):
-        line.append(f"  {one_line(last, 80)}", "italic cyan")
-    return line
-
-
-def frame(story: Story, at: datetime) -> str:
-    elapsed = (at - story.began).total_seconds() if story.began else 0.0
-    return FRAMES[int(elapsed * FRAMES_PER_SECOND) % len(FRAMES)]
+        return ()
+    style = "dim" if node.speech.kind == "thinking.delta" else ""
+    text = clean(node.speech.tail).strip("\n")
+    return list(columns.below("", (" ", ""), text, style))[-most:]

@@ -14,6 +14,7 @@ from mcc.contracts.wire import (
     DroneBeat,
     EntryHead,
     Hint,
+    InboxMoved,
     Progress,
     control_channel,
     drone_channel,
@@ -25,6 +26,7 @@ MESSAGES: Mapping[str, type[BaseModel]] = {
     "delta": Delta,
     "progress of a generation": Progress,
     "hint": Hint,
+    "move in the inbox": InboxMoved,
     "heartbeat": DroneBeat,
 }
 
@@ -68,7 +70,10 @@ def page() -> Iterator[str]:
         " else its head, with `whole: false`), text on its way (`delta`), how far a generation is (`progress`), and how"
         " far its journal is (`hint`) |"
     )
-    yield f"| `{STATUS_CHANNEL}` | of all orders: each move (`hint` with `status`) |"
+    yield (
+        f"| `{STATUS_CHANNEL}` | of all orders: each move (`hint` with `status`), and that an item of the inbox was"
+        " asked or settled (`inbox`) |"
+    )
     yield f"| `{drone_channel('NAME')}` | of one drone: that it is there, every two seconds (`heartbeat`) |"
     yield (
         f"| `{control_channel('INCARNATION')}` | to one drone process: that a control or orders"

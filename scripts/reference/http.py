@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mcc.api.access.guard import OPEN_PATHS
 from mcc.api.app import build_app
-from mcc.api.guard import OPEN_PATHS
+from mcc.console.shell import ADDRESSES
 from mcc.settings import ServiceSettings
 from mcc.testing import temporary_store
 from scripts.reference.markdown import code, properties, shape, table
@@ -30,7 +31,8 @@ def page() -> Iterator[str]:
 def _head() -> Iterator[str]:
     yield from ("# HTTP", "")
     yield "Send `Authorization: Bearer TOKEN` with every request. Without it are answered only"
-    yield f"{', '.join(map(code, sorted(OPEN_PATHS)))}."
+    yield f"{', '.join(map(code, sorted(OPEN_PATHS)))}, the page's files below `/console/`, and its own addresses:"
+    yield f"{', '.join(map(code, ADDRESSES))}."
     yield "Bodies are JSON (`Content-Type: application/json`). Errors are `application/problem+json` with a sentence in"
     yield "`detail`. Lists are answered as `{items, next_cursor}`; `?cursor=` gets the next page. A running service"
     yield from ("describes itself at `/api/docs` and `/api/v1/openapi.json`.", "")

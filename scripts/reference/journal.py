@@ -47,6 +47,9 @@ MEANINGS: Mapping[str, str] = {
     "workspace.committed": "An agent made a commit.",
     "worktree.made": "A subagent begins to work in a worktree of its own.",
     "worktree.ended": "What became of that worktree.",
+    "delivery.started": "A step of a delivery begins: what nobody has committed is committed, the branch is pushed, "
+    "the request is opened or updated. The next drone repeats one that has not ended.",
+    "delivery.finished": "What became of that step.",
 }
 
 

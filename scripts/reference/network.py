@@ -1,8 +1,9 @@
-"""Of the page on configuration: what the sandbox may use and reach, and which pages may be fetched."""
+"""Of the page on configuration: what the sandbox may use and reach, which pages may be fetched, and forges."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mcc.configuration.forges import Forge
 from mcc.configuration.network import EgressSettings, Sandbox, SwappedSecret, Web, WebSearch
 from scripts.reference.markdown import properties, table
 
@@ -39,6 +40,16 @@ OF_SEARCH: Mapping[str, str] = {
     "url": "Where. None: at the service's own address.",
     "key_env": "The variable of the drone that holds the key.",
 }
+OF_FORGE: Mapping[str, str] = {
+    "kind": "Whose API it has; `gitea` is Forgejo as well.",
+    "address": "Where its repositories are. None: `https://github.com`, `https://gitlab.com`; Gitea has no such place.",
+    "api": "Where its API is. None: where this kind has it. Its hosts may have private addresses.",
+    "token_env": "The variable of the drone that holds the access token, for the push and for the request.",
+    "prefix": "What each branch that is pushed begins with.",
+    "protected": "Branches, as globs, that nothing is pushed to, besides the default branch.",
+    "draft": "Whether requests are opened as drafts.",
+    "retry_seconds": "How long a forge that is busy or broken is asked again before the order waits for it.",
+}
 
 
 def tables() -> Iterator[str]:
@@ -52,6 +63,8 @@ def tables() -> Iterator[str]:
     yield from _rows(SwappedSecret, OF_SECRETS)
     yield from ("`[web]`:", "", *_rows(Web, OF_WEB))
     yield from ("`[web.search]`:", "", *_rows(WebSearch, OF_SEARCH))
+    yield from ("## Forges", "", "`[forges.NAME]`, where orders on a git address deliver their work:", "")
+    yield from _rows(Forge, OF_FORGE)
 
 
 def _rows(model: Any, meanings: Mapping[str, str], leave_out: tuple[str, ...] = ()) -> Iterator[str]:

@@ -43,9 +43,12 @@ OF_MCC: Mapping[str, str] = {
     "flower_port": "Where `mcc up` puts Flower, or on the next free port; 0 takes any.",
     "metrics_token": "Opens `/metrics` and nothing else, for a program that collects metrics; 32 characters at least.",
     "metrics_token_file": "A file that holds it.",
+    "public_url": "The address that browsers use, where a proxy stands before the service: `https://HOST`. Its host is "
+    "allowed; with https, cookies are never sent without.",
     "retention_days": "Journals of orders go so many days after these ended; records and answers stay. 0: never.",
 }
 OF_DRONES: Mapping[str, str] = {
+    "public_url": "As for the service: requests at forges lead to their orders there.",
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
     "database_pooler": "What is in front of PostgreSQL, as for the service.",
@@ -107,6 +110,8 @@ OF_MODELS: Mapping[str, str] = {
     "cache_replies": "Exactly the same question gets the reply of before, from the drone's memory; failed and cut ones "
     "are not kept. `request_id` of such a step begins with `cached:`, and it spends nothing.",
     "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
+    "cache_seconds": "How long a server keeps the beginning of a prompt, where the table of models does not say: after "
+    "that a turn's set-up is made anew, and a minute before it a session in which nobody speaks is compacted.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "allow_http": "`base_url` may be `http` at another machine; its key and all texts travel in the clear.",
     "proxy": "`http://HOST:PORT`, before `egress_proxy`; `environment`: what `HTTPS_PROXY` and `NO_PROXY` say, for "
@@ -140,6 +145,19 @@ COMPUTED = {
 """Defaults that are worked out when a process starts."""
 
 
+OF_OIDC = (
+    ("`issuer`", "", "What the provider calls itself, letter by letter: `https://…`, or `http://` on this machine."),
+    ("`client_id`", "", "Of the client that is registered there."),
+    ("`client_secret_env`", "none", "The variable that holds its secret; none: a public client. PKCE is always used."),
+    ("`roles`", "", '`{GROUP = ROLE}`; `"*"` is everybody. The strongest counts; who has none is refused.'),
+    ("`groups_claim`", "`groups`", "Where the groups stand, in the ID token or in userinfo; dots lead into objects."),
+    ("`scopes`", "`openid profile email groups`", "What is asked for."),
+    ("`name`", "`OpenID Connect`", "What the button is called."),
+    ("`session_hours`", "`12`", "How long a browser stays signed in."),
+)
+"""Keys of [oidc]; a test compares them with the settings."""
+
+
 def page() -> Iterator[str]:
     yield from ("# Configuration", "", "What counts is, in this order: command line, environment, `mcc.toml`, default.")
     yield "An empty environment variable counts as not set. Lists are written with commas in the environment and as"
@@ -152,6 +170,22 @@ def page() -> Iterator[str]:
     names = [name for name in mcc.ServiceSettings.model_fields if name not in mcc.ServiceSettings.own_tables]
     rows = ((name, mcc.ServiceSettings.variables(name), schema[name]) for name in names)
     yield from _table(rows, OF_MCC)
+    yield "`[people]`: `session_hours` (720), for how long a link of `mcc up` or `mcc open` signs a browser in."
+    yield ""
+    yield "`[oidc]` lets people [sign in with a provider](../how-to/sign-in-with-a-provider.md); it needs the extra"
+    yield "`oidc`, and only your own file may have it:"
+    yield ""
+    yield from table(("key", "default", "meaning"), OF_OIDC)
+    yield "`[budgets]`: what everybody may spend a day who has no [budget](../how-to/set-budgets.md) of their own."
+    yield "`usd`, `orders` (none: any amount), `order_usd` (a tenth of `usd`), `timezone` (UTC)."
+    yield ""
+    yield '`[webhooks]`: `allow` (`["*"]`), the hosts to which webhooks may be sent, by https and at public addresses,'
+    yield "each as `name:port`, `*.name` or `name` for ports 443 and 80; `allow_private`, a list of `host:port` that"
+    yield "may have private addresses and be reached by http."
+    yield ""
+    yield '`[doors]`: `off = ["schedules"]` for a service without [schedules](../how-to/schedule-orders.md), which then'
+    yield "neither answers about them nor fires any."
+    yield ""
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
     yield ""
@@ -169,7 +203,9 @@ def page() -> Iterator[str]:
 
 def _secrets() -> Iterator[str]:
     words, others, plain = (", ".join(names) for names in (secrets.WORDS, secrets.OTHER_WORDS, secrets.PLAIN_NAMES))
-    yield f"`{MARK}` takes the place of the operator's token, Flower's login (`{secrets.LOGINS[0]}` too),"
+    yield f"`{MARK}` takes the place of the operator's token, whatever is spelled like a token of a person or service"
+    yield "or like the secret of a webhook,"
+    yield f"Flower's login (`{secrets.LOGINS[0]}` too),"
     yield "keys of models, passwords in addresses, and the values of variables that look like secrets:"
     yield f"{secrets.FEWEST_CHARACTERS} characters or more under a name with {words} in it."
     yield f"Left alone are names whose word is another one ({others}),"
@@ -264,7 +300,10 @@ def _models() -> Iterator[str]:
     yield ""
     yield "`[compaction]`: when a conversation that outgrows its model's context is compacted, as `compaction` of an"
     yield "agent file, which wins. `window_share` (0.7): from this part of the context on it is summarised while the"
-    yield "agent goes on. `keep_turns` (2): the newest turns that a summary leaves as they are."
+    yield "agent goes on. `keep_turns` (2): the newest turns that a summary leaves as they are. `idle` (true): a"
+    yield "session whose last turn took `idle_share` (0.5) of the context or more is compacted between its turns, a"
+    yield "minute before the provider's cache of it expires; only mcc.toml says so. `model` (`inherit`): writes the"
+    yield "summaries; another one than the agent's own finds nothing in its cache, which is told."
     yield ""
     yield "`[roles]`: names of agents, each with an alias or `provider/model`. An agent is asked with that model where"
     yield "neither the order, the call that hired it nor its file names one; else with its parent's."

@@ -8,7 +8,6 @@ from typing import Any
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
@@ -21,6 +20,7 @@ from drone.tools.web.reading import NO_WEB
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.limits import Limits
 from mcc.definitions.rights import TOOL_GROUPS
+from mcc.transcript.messages import ToolSpec
 from scripts.reference.markdown import code, properties, table
 
 

@@ -92,7 +92,7 @@ def test_every_client_states_which_settings_of_the_environment_it_takes() -> Non
         ("mcc.client.sync_connection", "httpx.Client"),
         ("drone.models.transport", "aiohttp.ClientSession"),
         ("drone.models.transport", "httpx_aiohttp.AiohttpTransport"),
-        ("drone.tools.web.wire", "aiohttp.ClientSession"),
+        ("mcc.fetching", "aiohttp.ClientSession"),
         ("drone.mcp_servers.http", "httpx2.AsyncClient"),
         ("drone.mcp_servers.http", "httpx2.AsyncHTTPTransport"),
     }

@@ -13,7 +13,7 @@ DEMANDED = "Celery looks for a class of this name within the class that extends 
 
 REPEATED = {
     "Blueprint": (DEMANDED, {"mcc.documents.blueprint", "drone.worker.components"}),
-    "Models": (BOTH_PUBLIC, {"mcc.client.asynchronous", "drone.models.registry"}),
+    "Models": (BOTH_PUBLIC, {"mcc.client.async_fleet", "drone.models.registry"}),
 }
 """By name: why it may be repeated, and where. The blocking client is written out of the awaited one, so its classes
 have the same names, and are left out here."""

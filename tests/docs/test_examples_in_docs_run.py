@@ -101,8 +101,8 @@ def test_every_limit_is_explained_with_its_default() -> None:
     assert told == {name: _shown(field.default) for name, field in Limits.model_fields.items()}
 
 
-def _shown(default: float | None) -> str:
-    return "none" if default is None else f"{default:,}"
+def _shown(default: float | str | None) -> str:
+    return "none" if default is None else default if isinstance(default, str) else f"{default:,}"
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

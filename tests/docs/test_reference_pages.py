@@ -19,6 +19,7 @@ from mcc.contracts.wire import (
     DroneBeat,
     GenerationProgress,
     Hint,
+    InboxMoved,
     Progress,
     entry_message,
 )
@@ -60,6 +61,7 @@ EXAMPLES: Mapping[str, BaseModel | bytes] = {
     "delta": Delta(order_id="o", epoch=1, record_id="r", kind="model.delta", round=1, attempt=1, offset=0, text="Hi"),
     "progress of a generation": Progress(order_id="o", epoch=1, data=GenerationProgress(document_id="d", **COUNTS)),
     "hint": Hint(order_id="o", seq=3, status="running"),
+    "move in the inbox": InboxMoved(order_id="o"),
     "heartbeat": DroneBeat(drone="d", incarnation="i", at=now(), slots=2, active=1, draining=False),
 }
 

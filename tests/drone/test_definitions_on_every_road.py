@@ -9,7 +9,6 @@ import pytest
 
 import drone
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.model import Ask
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -24,6 +23,7 @@ from drone.tools.frame.tool import FunctionTool, FunctionTools, ToolContext
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import ChatRecord
 from mcc.definitions.scopes import UsableAgents
+from mcc.transcript.messages import AssistantMessage
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -13,6 +12,7 @@ from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.contracts.journal import AgentStarted
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import UserMessage
 from mcc.view.lines import Lines
 from tests.drone.tools.test_attachments import GivenFiles, picture
 from tests.parity.world import OneModel

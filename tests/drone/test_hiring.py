@@ -8,7 +8,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.permits import Permits
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted
@@ -24,6 +23,7 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, Rule
 from mcc.definitions.scopes import AgentFile, installed
+from mcc.transcript.messages import ToolSpec
 
 THERE = {"read_file": "workspace_read", "read_artifact": "workspace_read", "git_diff": "diff_read"}
 WRITES = {"write_file": "workspace_write", "run_shell": "shell_write"}

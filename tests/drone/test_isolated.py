@@ -429,3 +429,11 @@ async def test_a_model_gets_no_group_that_the_definition_of_its_helper_lacks() -
 def test_a_runner_without_anybody_to_run_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="name agents in its spawns"):
         drone.Agent(definition("lone"), model=ScriptedModel([]), subagent_runner=Foreign())
+
+
+async def test_an_agent_without_a_prompt_is_refused_unless_the_call_brings_one(tmp_path: Path) -> None:
+    bare = drone.AgentDefinition(name="bare", result="text")
+    runner = drone.InProcessRunner({"m": ScriptedModel(["Done."])}, definitions=[bare], workspace=tmp_path)
+    refused = await runner.run_isolated("bare", "go")
+    assert refused.error is not None and "bare has no prompt" in refused.error
+    assert (await runner.run_isolated("bare", "go", system_prompt="You help.")).text == "Done."

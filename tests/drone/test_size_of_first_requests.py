@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask
 from drone.definitions import Definitions
 from drone.models.scripted import Said
+from mcc.transcript.messages import UserMessage
 from tests.parity.world import World
 
 BYTES_OF_A_TOKEN = 4

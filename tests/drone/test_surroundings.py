@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask
-from drone.agent.ports.transcript import request_in
 from drone.models.scripted import Said, call
+from mcc.transcript.messages import UserMessage
+from mcc.transcript.transcript import request_in
 from tests.parity.world import World, calls
 
 

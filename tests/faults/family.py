@@ -33,7 +33,6 @@ from tests.faults.script import Play
 from tests.faults.services import Background, Redis, own_database, target_of, through
 from tests.faults.tcp import Proxy
 from tests.faults.viewers import Viewer
-from tests.faults.zygote import zygote_of
 from tests.ports import free_port
 
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
@@ -244,8 +243,6 @@ class Family:
         self._undo.callback(self._background.close)
         self._undo.callback(self._end_all)
         bare = clean_environment(places.private)
-        for module in (MCC_APP, DRONE_APP):
-            zygote_of(module)
         self.redis = Redis(places.private, places.logs, bare, plan.redis)
         self._services.append(self.redis.member)
         self.redis.start()
@@ -341,7 +338,7 @@ class Family:
         return self._member(name, DRONE_APP, {**self._environment("drone", name, bare), **own})
 
     def _member(self, name: str, module: str, environment: Mapping[str, str]) -> Member:
-        return Member(name, zygote_of(module), environment, self.places.logs / f"{name}.log")
+        return Member(name, Launched([sys.executable, "-m", module]), environment, self.places.logs / f"{name}.log")
 
     def _up(self, service: LocalService) -> set[str]:
         status, body = service.get("/api/v1/drones")

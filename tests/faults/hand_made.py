@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.blocks import ToolCall, blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
@@ -225,7 +226,7 @@ def _session_of(store: Store, order_id: str) -> str:
 
 def _placed(run: Run, store: Store, prompt: str, key: str, session_id: str | None = None) -> str:
     new = NewOrder.model_validate({"prompt": prompt, "session_id": session_id, "limits": {"total_tokens": 10_000}})
-    order = store.orders.place(new, principal="hand", idempotency_key=key).order
+    order = store.orders.place(new, by=Actor("hand"), idempotency_key=key).order
     for _ in range(2):
         run.add(
             "orders.jsonl",
@@ -281,7 +282,7 @@ def _taken_over(run: Run, store: Store, session_id: str) -> str:
 def _cancelled(run: Run, store: Store) -> str:
     prompt = prompt_of("cancelled", 9, children=0, steps=2)
     order_id = _placed(run, store, prompt, "cancelled")
-    control = store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="hand")
+    control = store.controls.request(order_id, ControlKind.CANCEL, NewControl(), by=Actor("hand"))
     run.add(
         "controls.jsonl",
         t=time.time(),

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import psutil
 
 from mcc.local import launch
-from tests.faults.zygote import Start
+from tests.forking import popen
 from tests.waiting import pauses
 
 T = TypeVar("T")
@@ -45,6 +45,14 @@ def clean_environment(private: Path) -> dict[str, str]:
     return {**own, "TMPDIR": str(temporary), "MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A program to start: its complete environment, and the file that its output is appended to."""
+
+    environment: Mapping[str, str]
+    log: str
+
+
 class Starter(Protocol):
     """Whoever starts processes: each leads a process group and session of its own."""
 
@@ -54,7 +62,7 @@ class Starter(Protocol):
 
 
 class Launched:
-    """Starts one command as a fresh process; it dies with the thread that started it."""
+    """Starts one command, forked where that is possible; it dies with this process, or the thread that started it."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = arguments
@@ -62,7 +70,7 @@ class Launched:
 
     def start(self, start: Start) -> int:
         with open(start.log, "ab") as log:
-            process = subprocess.Popen(
+            process = popen.Popen(
                 [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *self._arguments],
                 cwd=ROOT,
                 env=dict(start.environment),

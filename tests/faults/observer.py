@@ -67,6 +67,10 @@ class Observer:
         query = "SELECT data_json FROM journal WHERE order_id = :order_id AND kind = 'tool.finished' ORDER BY seq"
         return [str(row[0]) for row in self._rows(query, order_id=order_id)]
 
+    def count(self, kind: str) -> int:
+        """How many entries of this kind all journals hold."""
+        return int(self._rows("SELECT count(*) FROM journal WHERE kind = :kind", kind=kind)[0][0])
+
     def tool_seconds(self, order_id: str) -> list[float]:
         """From the start of each finished tool call to its end, losses of drones included."""
         query = "SELECT kind, at, data_json FROM journal WHERE order_id = :order_id AND kind LIKE 'tool.%' ORDER BY seq"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from drone.agent.ports.journal import DeltaKind, Journal, RedactedJournal
-from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, Model, Reply
 from drone.agent.state.tree import TreeJournal
 from drone.agent.turns.toolset import Output, StartedCall, ToolSet
@@ -27,6 +26,7 @@ from mcc.store.database.errors import StoreError
 from mcc.store.rows.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, EndedOrder, Ending, Placed, Swept
 from mcc.store.store import Store
 from mcc.store.work.claiming import ClaimAnswer
+from mcc.transcript.messages import ToolSpec, UserMessage
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.poison import poison_tools

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
 from drone.models.remote import ModelEndpoint
 from drone.models.transport import ModelWire
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import UserMessage
 from tests.drone.models.conftest import RecordingListener
 from tests.faults.jsonlines import read
 from tests.faults.llm import Log, Server

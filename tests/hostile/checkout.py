@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mcc.configuration.file import KIND, key_of
 from mcc.configuration.trust import TrustStore, digest_of
+from tests.forking import popen
 
 MCC = (sys.executable, "-m", "mcc.cli.main")
 DRONE = (sys.executable, "-m", "drone.cli")
@@ -56,7 +57,7 @@ class User:
 
     def runs(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **more}
-        return subprocess.run(
+        return popen.run(
             command, cwd=self.checkout, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import Ask, WantedCall
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -34,6 +33,7 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import OrderOutcome
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import ToolResults, UserMessage
 from tests.drone.egress.servers import host, public
 from tests.drone.mcp_servers.conftest import FAKE
 from tests.drone.tools.git_scene import Scene

@@ -1,10 +1,11 @@
 """Requests that want to be taken for others: the door decides on the path that is routed, and on nothing else."""
 
 import ast
+import asyncio
 import json
 import socket
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from packaging.requirements import Requirement
 from starlette.requests import Request
 
 import mcc.api
+from mcc.api.access.credentials import Credentials
+from mcc.api.access.guard import Door
 from mcc.api.app import build_app
-from mcc.api.guard import Door
 from mcc.api.problems import Refusal
 from mcc.settings import ServiceSettings
+from mcc.store.store import Offload
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
@@ -87,13 +90,16 @@ def scope(host: str = "127.0.0.1:8420", path: str = ORDERS, method: str = "POST"
 
 def refused(door: Door, given: Mapping[str, Any]) -> int:
     with pytest.raises(Refusal) as refusal:
-        door.check(Addressless(dict(given)))
+        asyncio.run(door.admit(Addressless(dict(given))))
     return refusal.value.status
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Door:
-    return Door(ServiceSettings(data_dir=tmp_path), TOKEN)
+def door(tmp_path: Path) -> Iterator[Door]:
+    store, threads = temporary_store(), Offload(1)
+    yield Door(ServiceSettings(data_dir=tmp_path), Credentials(store.rights, threads, token=TOKEN))
+    threads.close()
+    store.close()
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -124,7 +130,8 @@ def test_nothing_of_a_request_but_its_path_opens_the_door(door: Door, disagreein
 
 
 def test_the_open_paths_are_open_whatever_else_the_request_says(door: Door) -> None:
-    door.check(Addressless(scope(path=OPEN, method="GET", raw_path=b"/api/v1/orders", root_path="/api")))
+    opened = Addressless(scope(path=OPEN, method="GET", raw_path=b"/api/v1/orders", root_path="/api"))
+    assert asyncio.run(door.admit(opened)) is None
 
 
 def test_another_site_cannot_hide_that_it_watches_events(door: Door) -> None:

@@ -31,6 +31,7 @@ from mcc.cli.command import print_markdown, print_pairs, print_table, say
 from mcc.cli.main import app
 from mcc.contracts.approvals import ApprovalItem, QuestionItem
 from mcc.contracts.blueprints import BlueprintSpec
+from mcc.contracts.callers import Actor
 from mcc.contracts.documents import DocumentDiff, HistoryItem, NodeView
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import call_id
@@ -58,7 +59,7 @@ from mcc.view.inbox import in_full
 from mcc.view.lines import Lines
 from mcc.view.screens import Shown, screen
 from mcc.view.story import Story
-from mcc.view.tree import tree
+from mcc.view.tree import OrderPicture
 from tests.mcc.cli.in_process import CliRunner
 from tests.mcc.contracts.document_samples import DOCUMENTS, NODE
 
@@ -124,7 +125,7 @@ def child() -> AgentStarted:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Mapping[str, str]]]:
     """A service with an order that is hostile wherever text can be, and the ids of what it has."""
     store = temporary_store()
-    made = store.orders.place(NewOrder(prompt=f"prompt {NASTY}"), principal=f"principal {NASTY}").order
+    made = store.orders.place(NewOrder(prompt=f"prompt {NASTY}"), by=Actor(f"principal {NASTY}")).order
     held = HandDrone(store).claim(made.id)
     held.start()
     held.write(child(), origin=Origin(record_id=CHILD, parent_id=held.master.record_id, agent="scout", depth=1))
@@ -195,7 +196,7 @@ def test_json_of_the_service_is_exact_and_shows_everything(served: tuple[Served,
 
 def test_an_approval_that_stands_is_listed_whole(tmp_path: Path) -> None:
     store = temporary_store()
-    order = store.orders.place(NewOrder(prompt="Go."), principal="operator").order
+    order = store.orders.place(NewOrder(prompt="Go."), by=Actor("operator")).order
     held = HandDrone(store).claim(order.id)
     held.start()
     rule = SavedRule(key="run_shell", when=f"{'x' * 1_900} saved {NASTY}")
@@ -261,7 +262,7 @@ def test_a_preview_is_read_off_what_is_shown() -> None:
 @pytest.fixture(scope="module")
 def entries() -> Iterator[list[Any]]:
     store = temporary_store()
-    order = store.orders.place(NewOrder(prompt="Go."), principal="operator").order
+    order = store.orders.place(NewOrder(prompt="Go."), by=Actor("operator")).order
     held = HandDrone(store).claim(order.id)
     held.start()
     held.write(child(), origin=Origin(record_id=CHILD, parent_id=held.master.record_id, agent=f"s{NASTY}", depth=1))
@@ -288,7 +289,7 @@ def test_the_tree_shows_it(entries: list[Any], story: Story) -> None:
     for entry in entries:
         story.add(entry)
     story.add_delta(CHILD, "model.delta", f"speech {NASTY}")
-    drawn = generation_tree.picture(story, AT) if isinstance(story, GenerationStory) else tree(story, AT)
+    drawn = generation_tree.picture(story, AT) if isinstance(story, GenerationStory) else OrderPicture(story, AT)
     console = Console(file=io.StringIO(), width=4_000)
     console.print(drawn)
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings, load
@@ -19,6 +18,7 @@ from mcc.doctor.examination import CHECKS
 from mcc.doctor.installation import Installation
 from mcc.local.programs import ChildCommands
 from mcc.settings import load as load_service
+from mcc.transcript.messages import UserMessage
 from tests.drone.models.conftest import RecordingListener
 from tests.drone.models.loopback import Loopback
 from tests.hostile.checkout import SECRETS

@@ -12,7 +12,6 @@ import pytest
 from drone.agent.turns.toolset import Output
 from drone.definitions import Definitions
 from drone.sandbox.places.paths import Workspace
-from drone.sandbox.side_process import SideProcess
 from drone.tools.environment import detection_tool
 from drone.tools.files.ignore import Ignored, IgnoreReader, ignore_matcher
 from drone.tools.files.listing import find_files, list_files
@@ -22,6 +21,7 @@ from drone.tools.frame.tool import ToolContext
 from drone.tools.rules_and_skills import EACH_SECONDS, SECONDS, AgentReader, SkillTools, agent_files
 from mcc.contracts.entry import Origin
 from mcc.definitions.front_matter import FILE_BYTES
+from mcc.side_process import SideProcess
 
 OWN_SECONDS = 1.5
 """Processor time that this process may spend on a workspace of these tests."""

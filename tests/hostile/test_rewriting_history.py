@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
@@ -72,12 +73,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_what_was_journaled_cannot_be_rewritten(url: str) -> None:
     store = open_store(url)
     try:
-        store.documents.create(BLUEPRINT, principal="ann", metadata={"topic": "Light"})
-        placed = store.orders.place(NewOrder(prompt="p" * 200_000), principal="ann").order
+        store.documents.create(BLUEPRINT, by=Actor("ann"), metadata={"topic": "Light"})
+        placed = store.orders.place(NewOrder(prompt="p" * 200_000), by=Actor("ann")).order
         drone = HandDrone(store)
         held = drone.claim(placed.id)
         held.start()
-        store.audit.note("kind", principal="ann", order_id=placed.id, detail={})
+        store.audit.note("kind", by=Actor("ann"), order_id=placed.id, detail={})
         before = store.journal.read(placed.id)
         engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
         for harm in HARMS:

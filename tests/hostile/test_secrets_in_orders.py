@@ -19,10 +19,7 @@ import pytest
 from pydantic import SecretStr
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
-from drone.agent.ports.opening import SessionOpening
-from drone.agent.state.own_messages import TurnEnd, prompt_and_answer
 from drone.agent.state.tree import Tree
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -38,6 +35,7 @@ from drone.tools.frame.tool import ToolContext
 from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
 from drone.worker.app import TaskBroke, run_order
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -52,6 +50,9 @@ from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
 from mcc.testing.served import Served
+from mcc.transcript.messages import UserMessage
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.own_messages import TurnEnd, prompt_and_answer
 from tests.drone.worker.bench_of_orders import Bench
 from tests.hostile.orders import MASTER
 from tests.parity.world import OneModel
@@ -288,7 +289,7 @@ async def test_the_words_of_an_error_and_of_people_have_no_secret_either(tmp_pat
     async with Leaky(tmp_path, ScriptedModel([Line(error=refused)])) as bench:
         order = bench.place("go")
         message = NewControl(message=f"use {FLOWER}", reason=f"since {TOKEN}")
-        bench.store.controls.request(order.id, ControlKind.STEER, message, principal="test")
+        bench.store.controls.request(order.id, ControlKind.STEER, message, by=Actor("test"))
         assert await bench.runner.work(order.id) is not None
         asked = [message.text for message in bench.model.asks[0].messages if isinstance(message, UserMessage)]
         kept = bench.store.orders.get(order.id)
@@ -349,7 +350,7 @@ def test_celery_is_told_of_an_error_without_secrets() -> None:
 
 async def test_what_people_ask_of_an_order_that_nobody_runs_has_no_secret(tmp_path: Path) -> None:
     store = temporary_store()
-    order = store.orders.place(NewOrder(prompt="go"), principal="operator").order
+    order = store.orders.place(NewOrder(prompt="go"), by=Actor("operator")).order
     settings = load({"MCC_TOKEN": TOKEN}, data_dir=tmp_path)
     with Served(store, tmp_path, settings=settings) as served:
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {served.token}"}) as client:

@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -31,11 +30,14 @@ from tests.drone.mcp_servers.conftest import FAKE
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.fake_provider.play import Call, Say
+from tests.forking import popen
 from tests.hostile.canaries import ACCESS, OF_ALL, OF_THE_DRONE, REFRESH, Found, Outside, outside
 from tests.journey.conftest import FOREIGN
 
 SILENT_SECONDS = 3.0
 """An answer that says nothing for so long says nothing more; streams say that they are there every 15 s."""
+WHOLE_SECONDS = 60.0
+"""For an answer that ends: a look at the whole installation takes its time."""
 
 GROUPS = (
     "environment_read, workspace_read, workspace_write, git_read, git_write, shell_write, web_read, memory_read, "
@@ -206,7 +208,8 @@ def routes(family: Family, ids: dict[str, str]) -> Iterator[tuple[str, str]]:
                 filled = path
                 for name in names:
                     filled = filled.replace(f"{{{name}}}", ids[name])
-                with client.stream("GET", filled, timeout=SILENT_SECONDS) as answer:
+                streams = "text/event-stream" in methods["get"]["responses"]["200"].get("content", {})
+                with client.stream("GET", filled, timeout=SILENT_SECONDS if streams else WHOLE_SECONDS) as answer:
                     yield path, first_of(answer)
 
 
@@ -326,10 +329,11 @@ def test_no_secret_is_in_any_sink(tmp_path: Path) -> None:
 def run(command: str, environment: Mapping[str, str]) -> str:
     """What a command says, on both its outputs."""
     program = Path(sys.executable).parent / "mcc"
-    done = subprocess.run(
-        (program, *command.split()), env=dict(environment), capture_output=True, timeout=60, check=False
+    done = popen.run(
+        (str(program), *command.split()), env=dict(environment), capture_output=True, timeout=60, check=False
     )
-    return (done.stdout + done.stderr).decode("utf-8", "replace")
+    said: bytes = done.stdout + done.stderr
+    return said.decode("utf-8", "replace")
 
 
 def in_flower(family: Family, login: str) -> Iterator[tuple[str, str]]:

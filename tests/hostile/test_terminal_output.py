@@ -10,6 +10,7 @@ import pytest
 
 from drone.local_run import ShownJournal
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Origin
 from mcc.contracts.invisible import unescape_invisible
 from mcc.contracts.journal import AgentStep
@@ -69,7 +70,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str
     """A service with an order that is hostile wherever text can be, its id and that of its session."""
     store = temporary_store()
     new = NewOrder(prompt=nasty().replace("\x00", ""), labels=("a\u202eb\x9b",))
-    order = store.orders.place(new, principal="operator").order
+    order = store.orders.place(new, by=Actor("operator")).order
     held = HandDrone(store).claim(order.id)
     held.start()
     held.write(AgentStep(name="note", message=nasty()))

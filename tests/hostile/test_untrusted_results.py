@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import Ask, WantedCall
 from drone.agent.ports.receipts import passages
 from drone.models.scripted import Line, Said, call
@@ -14,6 +13,7 @@ from drone.tools.catalog import Toolbox
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.fence import EXPLAINED, fenced, unfenced
 from mcc.contracts.journal import ToolFinished
+from mcc.transcript.messages import ToolResults, UserMessage
 from tests.parity.world import World, calls, piece, team
 
 SCOUT = "---\nname: scout\ndescription: Looks.\ntools: []\nresult: text\n---\nLook.\n"

@@ -15,9 +15,10 @@ import pytest
 from psycopg import sql
 
 from mcc.client import MCC
-from mcc.local.family import Family, family_in_thread
+from mcc.local.family import Family
 from mcc.local.programs import Staff
 from mcc.settings import load
+from tests.forking.popen import family_of_forks
 from tests.journey.script import HARBOUR, LONG, REFUSED, SCRIPT, write_harbour
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -104,7 +105,7 @@ def running(kind: str, directories: pytest.TempPathFactory) -> Iterator[House]:
         )
         staff = Staff(drones=2, slots=20, flower=False)
         family = Family(settings, staff, purpose="run", environment={**environment, "REFUSED_KEY": "wrong"})
-        with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
+        with family_of_forks(family), MCC(family.url, token=family.token) as mcc:
             yield House(family, mcc, workspace, family.token)
 
 

@@ -19,9 +19,10 @@ from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.local.family import Family, family_in_thread
+from mcc.local.family import Family
 from mcc.local.programs import Staff
 from mcc.settings import load
+from tests.forking.popen import family_of_forks
 from tests.journey.conftest import FOREIGN
 
 pytestmark = pytest.mark.xdist_group("generating")
@@ -117,7 +118,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     settings = load(environ={}, data_dir=data_dir, host="127.0.0.1", port=0, lease_seconds=2, renew_seconds=0.3)
     family = Family(settings, Staff(drones=2, slots=4, flower=False), purpose="run", environment=environment)
-    with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
+    with family_of_forks(family), MCC(family.url, token=family.token) as mcc:
         kept = mcc.blueprints.keep(COURSE)
         yield House(family, mcc, f"{kept.name}:{kept.digest.removeprefix('sha256:')[:12]}")
 

@@ -25,6 +25,7 @@ from PIL import Image
 from mcc.client import MCC
 from mcc.contracts.status import OrderStatus
 from mcc.local.presence import LocalService
+from tests.forking import popen
 
 pytestmark = pytest.mark.xdist_group("family")
 
@@ -89,7 +90,7 @@ class Up:
 
 
 def run_mcc(*arguments: str, data_dir: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return popen.run(
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
@@ -104,7 +105,7 @@ def run_mcc(*arguments: str, data_dir: Path, cwd: Path) -> subprocess.CompletedP
 def started(data_dir: Path, workspace: Path, *arguments: str) -> Iterator[Up]:
     command = [*COMMAND, "up", "--json", "--port", "0", "--slots", "4", *arguments]
     env = environment(data_dir)
-    with subprocess.Popen(
+    with popen.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=workspace, env=env
     ) as process:
         assert process.stdout is not None
@@ -342,7 +343,7 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
         (tmp_path / "data" / "mcc.toml").write_text(
             f'[models.mute]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:{mute.getsockname()[1]}/v1"\n'
         )
-        with subprocess.Popen(
+        with popen.Popen(
             [*COMMAND, "run", PROMPT, "--model", "mute"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -367,7 +368,7 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
 def test_ctrl_c_ends_the_demo_without_an_error_of_make(tmp_path: Path) -> None:
     env = environment(tmp_path / "data") | {"OLLAMA_BASE_URL": "http://127.0.0.1:1"}
     command = [sys.executable, "-m", "mcc.demo"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+    with popen.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

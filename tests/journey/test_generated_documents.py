@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import GenerationProgress, OrderEvent
+from tests.forking import popen
 from tests.journey.conftest import ON_SQLITE, House
 
 pytestmark = pytest.mark.xdist_group("turns")
@@ -160,7 +160,7 @@ components:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_"))}
     named = {"MCC_URL": house.mcc.url, "MCC_TOKEN": house.token, "MCC_DATA_DIR": str(tmp_path / "data")}
     command = [sys.executable, "-m", "mcc.cli.main", "generate", str(blueprint), "--set", "topic=Tides"]
-    done = subprocess.run(
+    done = popen.run(
         [*command, "--model", "offline", *outs, "--json"],
         capture_output=True,
         text=True,

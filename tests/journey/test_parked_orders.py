@@ -3,7 +3,6 @@
 import http.server
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,9 +22,11 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.local.family import Family, family_in_thread
+from mcc.local.family import Family
 from mcc.local.programs import Staff
 from mcc.settings import load
+from tests.forking import popen
+from tests.forking.popen import family_of_forks
 from tests.journey.conftest import FOREIGN
 from tests.journey.script import EAST, HARBOUR, PATROL, ROPES, SAY_SHORT, SCRIPT, TIDE, WEST, write_harbour
 
@@ -74,7 +75,8 @@ class House:
         """What `mcc orders` prints."""
         program = Path(sys.executable).parent / "mcc"
         command = [str(program), "orders", *words, "--url", self.family.url, "--data-dir", str(self.data_dir)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        shown: str = popen.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        return shown
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,7 @@ stream = false
         settings = load(data_dir=data_dir, host="127.0.0.1", port=0, workspace_roots=(workspace,))
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         family = Family(settings, Staff(drones=1, slots=1, flower=False), purpose="run", environment=environment)
-        with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
+        with family_of_forks(family), MCC(family.url, token=family.token) as mcc:
             yield House(family, mcc, workspace, data_dir, provider)
 
 

@@ -26,10 +26,11 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
-from mcc.local.family import Family, family_in_thread
+from mcc.local.family import Family
 from mcc.local.programs import Staff
 from mcc.settings import load
 from mcc.view.lines import Lines
+from tests.forking.popen import family_of_forks
 from tests.journey.conftest import FOREIGN
 from tests.journey.script import call
 
@@ -253,7 +254,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         renew_seconds=0.3,
     )
     family = Family(settings, Staff(drones=2, slots=4, flower=False), purpose="run", environment=environment)
-    with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
+    with family_of_forks(family), MCC(family.url, token=family.token) as mcc:
         yield House(family, mcc, root)
 
 

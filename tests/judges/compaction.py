@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from compaction_kit.compacted import CompactedContext
 from compaction_kit.session import Turn
 
-from drone.agent.compaction.built import KEPT, SECTIONS, built, heading, sections_in, whole_lines
-from drone.agent.compaction.checklist import Checklist, Speaker, Utterance
 from mcc.contracts.fence import unfenced
+from mcc.transcript.compaction.built import KEPT, SECTIONS, built, heading, sections_in, whole_lines
+from mcc.transcript.compaction.checklist import Checklist, Speaker, Utterance
 
 SPEAKERS: dict[str, Speaker] = {"user": "person", "system": "person", "assistant": "agent", "tool": "result"}
 UNSAID = 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.settings import BadSettings, ServiceSettings, load
+from mcc.settings import BadSettings, ServiceSettings, load, trigger_secrets
 
 LONG = "x" * 32
 
@@ -66,6 +66,17 @@ def test_git_addresses_are_a_table_of_the_file(tmp_path: Path, empty: Path) -> N
     (tmp_path / "mcc" / "mcc.toml").write_text(written)
     (remote,) = load({"XDG_CONFIG_HOME": str(tmp_path)}, directory=empty).workspaces.git
     assert (remote.address, remote.token_env) == ("https://git.example.org/team/*", "TEAM_GIT_TOKEN")
+
+
+def test_where_webhooks_may_go_is_a_table_of_the_file(tmp_path: Path, empty: Path) -> None:
+    (tmp_path / "mcc").mkdir()
+    file = tmp_path / "mcc" / "mcc.toml"
+    file.write_text('[webhooks]\nallow = ["*.example.com"]\nallow_private = ["127.0.0.1:9000"]\n')
+    webhooks = load({"XDG_CONFIG_HOME": str(tmp_path)}, directory=empty).webhooks
+    assert (webhooks.allow, webhooks.allow_private) == (("*.example.com",), ("127.0.0.1:9000",))
+    file.write_text('[webhooks]\nallow = ["https://example.com"]\n')
+    with pytest.raises(BadSettings, match="webhooks"):
+        load({"XDG_CONFIG_HOME": str(tmp_path)}, directory=empty)
 
 
 def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) -> None:
@@ -175,3 +186,41 @@ def test_the_prefix_of_redis_is_a_setting(prefix: str, tmp_path: Path) -> None:
 def test_a_prefix_that_a_pattern_or_a_cluster_would_read_otherwise_is_none(prefix: str, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="MCC_REDIS_PREFIX"):
         load({"MCC_DATA_DIR": str(tmp_path), "MCC_REDIS_PREFIX": prefix})
+
+
+TRIGGER = '[triggers.{name}]\npath = "{path}"\nscheme = "github"\nsecret_env = ["A_HOOK"]\norder = {{prompt = "x"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("tables", "secret", "sentence"),
+    [
+        (TRIGGER.format(name="a", path="p"), "short", "mcc.toml, line 4: triggers.a.secret_env: the variable A_HOOK"),
+        (TRIGGER.format(name="a", path="/p"), LONG, "mcc.toml, line 2: triggers.a.path: "),
+        (
+            TRIGGER.format(name="a", path="p") + "wen = 'true'\n",
+            LONG,
+            "line 6: triggers.a.wen: there is no such key (did",
+        ),
+        (TRIGGER.format(name="a", path="p") + TRIGGER.format(name="b", path="p"), LONG, "b and a have the same path"),
+        (TRIGGER.format(name="a", path="p") + "[doors]\noff = ['trigger']\n", LONG, "mcc.toml, line 7: doors.off"),
+    ],
+)
+def test_a_trigger_that_cannot_be_so_is_told_with_its_place(
+    tmp_path: Path, tables: str, secret: str, sentence: str
+) -> None:
+    (tmp_path / "mcc.toml").write_text(tables)
+    environ = {"MCC_DATA_DIR": str(tmp_path), "A_HOOK": secret}
+    with pytest.raises(BadSettings) as wrong:
+        trigger_secrets(load(environ, directory=tmp_path), environ)
+    assert sentence in str(wrong.value)
+
+
+def test_secrets_of_triggers_are_read_and_redacted_and_not_needed_where_the_door_is_shut(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text(TRIGGER.format(name="a", path="p"))
+    environ = {"MCC_DATA_DIR": str(tmp_path), "A_HOOK": LONG}
+    settings = load(environ, directory=tmp_path)
+    assert trigger_secrets(settings, environ) == {"a": (LONG,)}
+    assert LONG in settings.secrets_here(environ)
+    file.write_text(TRIGGER.format(name="a", path="p") + "[doors]\noff = ['triggers']\n")
+    assert trigger_secrets(load(environ, directory=tmp_path), {}) == {}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mcc.client import MCC
 from mcc.local.redis import RedisBinary, find_redis, redis_answers, server_arguments, socket_url
+from tests.forking import popen
 from tests.next_version import said
 from tests.ports import free_port
 from tests.waiting import until
@@ -82,9 +83,10 @@ class Place:
     def mcc(self, *arguments: str, packages: Path | None = None) -> str:
         """What `mcc` prints. Raises CalledProcessError."""
         command = [sys.executable, "-m", "mcc.cli.main", *arguments]
-        return subprocess.run(
+        done = popen.run(
             command, env=self.environment(packages), cwd=self.data_dir, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
+        )
+        return str(done.stdout)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def programs(place: Place, packages: Path | None = None) -> Iterator[Programs]:
     port, environment = free_port(), place.environment(packages)
 
     def start(*arguments: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, "-m", *arguments], env=environment, cwd=place.data_dir)
+        return popen.Popen([sys.executable, "-m", *arguments], env=environment, cwd=place.data_dir)
 
     service = start("mcc.cli.main", "serve", "--port", str(port))
     drone = start("drone.cli", "work", "--name", "drone-1")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -110,6 +111,9 @@ def test_the_wheel_holds_both_packages_the_prompts_and_the_migrations(wheel: Pat
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "mcc/__init__.py",
+        "mcc/console/island/app.js",
+        "mcc/console/static/console.css",
+        "mcc/console/templates/shell.html",
         "mcc/py.typed",
         "drone/__init__.py",
         "drone/py.typed",
@@ -141,7 +145,8 @@ def test_the_installed_tool_starts_everything_with_its_own_redis_and_shows_its_p
     assert "embedded, on a private socket" in newcomer.types("mcc", "up", "--detach")
     assert "`README.md:3`: “Counts ducks.”" in newcomer.types("mcc", "run", "Explain this repository")
     with httpx.Client(base_url=newcomer.url) as client:
-        assert "<h1>MCC " in client.get("/").text
+        loaded = re.findall(r'(?:src|href)="([^"]+)"', client.get("/").text)
+        assert loaded and all(client.get(f"/{name}").is_success for name in loaded)
         docs = client.get("/api/docs").text
         scripts = [part.split('"')[0] for part in docs.split('src="')[1:]]
         assert scripts and all(client.get(f"/api/{script}").is_success for script in scripts)

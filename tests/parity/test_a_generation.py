@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.ports.messages import ToolResults, UserMessage
-from drone.agent.ports.opening import SessionOpening
-from drone.agent.state.own_messages import TurnEnd, prompt_and_answer
 from drone.generation import SubagentError, generate, run_subagent
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, GateChecked, ToolFinished
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import ToolResults, UserMessage
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.own_messages import TurnEnd, prompt_and_answer
 from tests.drone.generation.holding import Document
 from tests.drone.generation.test_orders import Service
 from tests.drone.generation.world import Node, course, diligent, played

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import (
     Ask,
     ModelError,
@@ -20,6 +19,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.frame.schema import ToolDeclarationError
 from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from drone.tools.frame.wrappers import Redacted
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
@@ -31,6 +31,7 @@ from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
+from mcc.transcript.messages import ToolSpec, UserMessage
 from tests.parity.world import World, calls, piece, team
 
 
@@ -578,7 +579,7 @@ async def test_the_journal_of_an_order_is_durable_history_from_which_the_record_
     world = World(tmp_path, play)
     await world.run()
     store = temporary_store()
-    placed = store.orders.place(NewOrder(prompt="go"), principal="ann")
+    placed = store.orders.place(NewOrder(prompt="go"), by=Actor("ann"))
     held = HandDrone(store).claim(placed.order.id)
     for entry in world.entries:
         held.write(entry.data, origin=entry.origin)

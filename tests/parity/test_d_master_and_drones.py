@@ -10,6 +10,7 @@ import pytest
 from drone.agent.ports.model import Ask
 from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
@@ -150,9 +151,9 @@ def test_drones_are_listed_with_what_they_have_and_when_they_were_last_heard() -
 
 def test_the_first_prompt_names_the_session() -> None:
     store = temporary_store()
-    placed = store.orders.place(NewOrder(prompt="Count the gulls\nand the terns"), principal="ann")
+    placed = store.orders.place(NewOrder(prompt="Count the gulls\nand the terns"), by=Actor("ann"))
     again = NewOrder(prompt="Again", session_id=placed.order.session_id)
-    store.orders.place(again, principal="ann")
+    store.orders.place(again, by=Actor("ann"))
     session = store.sessions.get(placed.order.session_id)
     assert (session.title, session.turns) == ("Count the gulls and the terns", 2)
 
@@ -160,7 +161,7 @@ def test_the_first_prompt_names_the_session() -> None:
 def test_the_first_prompt_names_a_session_that_was_opened_without_a_name() -> None:
     store = temporary_store()
     for title, shown in (("", "Count the gulls"), ("Birds", "Birds")):
-        opened = store.sessions.open(NewSession(title=title), principal="p")
-        placed = store.orders.place(NewOrder(prompt="Count the gulls", session_id=opened.id), principal="p")
+        opened = store.sessions.open(NewSession(title=title), by=Actor("p"))
+        placed = store.orders.place(NewOrder(prompt="Count the gulls", session_id=opened.id), by=Actor("p"))
         assert placed.order.session_title == shown
         assert store.sessions.get(opened.id).title == shown

@@ -32,6 +32,7 @@ def test_the_limits_of_a_turn_are_as_promised() -> None:
         "model_call_seconds": 180,
         "tool_seconds": 120,
         "warn_share": 0.7,
+        "unknown_price": "warn",
     }
     assert MAX_DEPTH == 8
 

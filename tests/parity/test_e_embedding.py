@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import drone
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.scripted import Said, ScriptedModel, call
 from mcc.configuration.trust import trust_agents
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.rights import expanded
+from mcc.transcript.messages import UserMessage
 from tests.parity.world import OneModel, World, calls, piece, team
 
 

@@ -8,9 +8,7 @@ from typing import Any
 from drone.agent.control.control_router import ControlRouter
 from drone.agent.control.idle_watch import IdleWatch
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, Model, WantedCall
-from drone.agent.ports.transcript import request_in
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.local_run import order_from
@@ -24,6 +22,8 @@ from mcc.contracts.drones import Capability
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import OrderOutcome
 from mcc.contracts.record import ChatRecord, ToolStep
+from mcc.transcript.messages import AssistantMessage, UserMessage
+from mcc.transcript.transcript import request_in
 
 Play = Callable[[str, int, Ask], Said]
 """Says the next reply of the agent with this task, which has replied so often, to what it is asked."""

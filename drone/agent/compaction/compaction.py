@@ -3,29 +3,15 @@
 import asyncio
 from collections.abc import Callable
 
-from drone.agent.compaction.built import sections_in, whole_lines
 from drone.agent.compaction.conversation import Began, PlannedCut, ShownConversation
-from drone.agent.compaction.cuts import (
-    SMALL_WINDOW,
-    ContextWindow,
-    Freed,
-    arguments_to_put_away,
-    kept_from,
-    lines_for,
-    results_to_put_away,
-    size,
-)
-from drone.agent.compaction.gathered import in_fence
-from drone.agent.compaction.summary import SummaryRequest, WrittenSummary, next_record
+from drone.agent.compaction.pictures import ShownPictures
+from drone.agent.compaction.summary import AskedModel, SummaryRequest, WrittenSummary, next_record
+from drone.agent.compaction.words import shortened_words
 from drone.agent.model_call import window_of
-from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN, PUT_AWAY, to_clip, to_cut
-from drone.agent.ports.messages import ToolResult
-from drone.agent.ports.model import Ask, ContextOverflow, Model, ModelError, PictureRefused
-from drone.agent.ports.pictures import next_to_drop, picture_characters
-from drone.agent.ports.transcript import PICTURE_REFUSED
+from drone.agent.ports.model import Ask, ContextOverflow, Model, ModelError, context_tokens
 from drone.agent.spending.allowance import Allowance
 from drone.agent.state.record import RecordState
-from drone.agent.turns.turn import Turn
+from drone.agent.turns.turn import ProviderWait
 from mcc.contracts.compaction import (
     CheckedSummary,
     Clipped,
@@ -36,14 +22,27 @@ from mcc.contracts.compaction import (
     TranscriptCompacted,
 )
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import AgentStep
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
+from mcc.transcript.clipping import CHARACTERS_PER_TOKEN, PUT_AWAY, to_clip, to_cut
+from mcc.transcript.compaction.built import sections_in, whole_lines
+from mcc.transcript.compaction.cuts import (
+    SMALL_WINDOW,
+    ContextWindow,
+    Freed,
+    arguments_to_put_away,
+    kept_from,
+    lines_for,
+    results_to_put_away,
+    size,
+)
+from mcc.transcript.compaction.gathered import in_fence
+from mcc.transcript.messages import ToolResult
+from mcc.transcript.pictures import picture_characters
 
 MOST_MEAGRE = 3
 """After so many compactions running that freed little, the oldest messages become lines."""
 
-LINES_SHARE = 8
 NOT_SHOWN = "## Not shown any more"
 
 
@@ -51,21 +50,37 @@ class Compactor:
     """Keeps one agent's conversation within the context of its model, through journal entries alone, so that a resumed
     run sends the same request.
 
-    `request` in its methods makes the agent's next request.
+    `request` in its methods makes the agent's next request. `provider`: how the agent waits for its provider, as it
+    does for that of a summary without which it cannot go on. `summing`: the model that writes its summaries, None: its
+    own.
     """
 
-    def __init__(self, model: Model, turn: Turn, state: RecordState, allowance: Allowance) -> None:
+    def __init__(
+        self,
+        model: Model,
+        provider: ProviderWait,
+        state: RecordState,
+        allowance: Allowance,
+        summing: Model | None = None,
+    ) -> None:
+        self._turn = provider.turn
         self._model = model
-        self._turn = turn
+        self._provider = provider
+        self._summing = summing
+        self._earlier: Model | None = None
+        self._rolled_back = False
+        self._is_busy, self._ask_at = False, 0.0
         self._state = state
         self._allowance = allowance
         self._terms = CompactionTerms()
-        self._conversation = ShownConversation(turn.tree, state)
+        self._conversation = ShownConversation(provider.turn.tree, state)
+        self.pictures = ShownPictures(model, provider.turn, state)
         self._beside: tuple[PlannedCut, asyncio.Task[WrittenSummary | None]] | None = None
 
     def begin(self, began: Began, terms: CompactionTerms) -> None:
         """Learn what the run began with, and when to compact."""
         self._terms = terms
+        self._earlier, self._rolled_back = began.earlier, began.rolled_back
         self._conversation.begin(began)
 
     @property
@@ -73,18 +88,22 @@ class Compactor:
         return window_of(self._model, self._state)
 
     async def fit(self, request: Callable[[], Ask]) -> None:
-        """Make room if the next request is nearly too large. Raises `JournalError`."""
+        """Make room if the next request is nearly too large, or has too many pictures. Raises `JournalError`."""
+        await self.pictures.fit()
         if (tokens := self._window) is None:
             return
         window = ContextWindow(tokens)
         if self._beside is not None and (self._beside[1].done() or self._is_full(window)):
             await self._apply_beside(window)
         if self._is_full(window):
-            await self._make_room(window, "full", request)
+            first = self._rolled_back and self._state.rounds == 0
+            await self._make_room(window, "rollback" if first else "full", request)
         elif self._beside is None and self._is_due(window) and not await self._put_away(window, "background", request):
-            cut = await self._cut(window) if self._state.asking.meagre < MOST_MEAGRE else None
-            if cut is not None:
-                self._beside = (cut, asyncio.create_task(self._summary_of(cut, request())))
+            # A turn that is answered at once would drop it.
+            may_ask = self._state.asking.meagre < MOST_MEAGRE and asyncio.get_running_loop().time() >= self._ask_at
+            begins = may_ask and self._state.rounds > 0
+            if begins and (cut := await self._cut(window)) is not None:
+                self._beside = (cut, asyncio.create_task(self._summary_of(cut, request(), None)))
 
     async def _cut(self, window: ContextWindow) -> PlannedCut | None:
         """What a summary takes the place of: where an earlier drone has asked for one, what that was asked of, as the
@@ -104,9 +123,10 @@ class Compactor:
 
     async def _make_room(self, window: ContextWindow, reason: CompactionMoment, request: Callable[[], Ask]) -> None:
         """All steps in turn, until there is room."""
-        if await self._put_away(window, reason, request, needed=True) and not (
-            self._is_full(window) or self._is_due(window)
-        ):
+        await self._put_away(window, reason, request, needed=True)
+        if window.is_too_full_to_sum_up(self._state.tokens_of_question()):
+            await self._shorten_words(window, reason)
+        if not (self._is_full(window) or self._is_due(window)):
             return
         await self._sum_up(window, reason, request)
         if self._is_full(window):
@@ -127,11 +147,13 @@ class Compactor:
         changed = await self._clip(known, "refused", refused=True)
         if not changed or self._state.tokens_of_question() > fits:
             changed = await self._put_away(window, "refused", request, needed=True) or changed
+        if not changed or window.is_too_full_to_sum_up(self._state.tokens_of_question()):
+            changed = await self._shorten_words(window, "refused") or changed
         if not changed or self._state.tokens_of_question() > fits:
             changed = await self._sum_up(window, "refused", request) or changed
         if not changed or self._state.tokens_of_question() > fits:
             changed = await self._lines(window, "refused") or changed
-        if changed:
+        if changed or await self.pictures.halve():
             return
         takes = f"{self._model.name} takes in{'' if known is None else f' ({known:,} tokens)'}"
         raise ModelError(
@@ -145,32 +167,25 @@ class Compactor:
         if window.is_small or self._state.asking.meagre >= MOST_MEAGRE:
             return False
         cut = await self._cut(window)
-        return cut is not None and await self._summarised(cut, await self._summary_of(cut, request()), reason)
+        if cut is None:
+            return False
+        return await self._summarised(cut, await self._summary_of(cut, request(), self._provider), reason)
 
-    async def between_turns(self, request: Callable[[], Ask], known: int | None) -> None:
-        """Sum up what a session's next turn is shown, as a person asked. Where no attempt brings a summary, the oldest
-        messages become a line each if they take more than half of the window.
+    async def between_turns(self, request: Callable[[], Ask], known: int | None, reason: CompactionMoment) -> None:
+        """Sum up what a session's next turn is shown; unless a person asked, only where putting away old results and
+        arguments does not pay. Where no attempt brings a summary, the oldest messages become a line each if they take
+        more than half of the window.
 
         `known`: the size of the context, where the last turn has learned it. Raises `JournalError`.
         """
+        await self.pictures.fit()
         tokens = self._state.tokens_of_question()
         sizes = [size for size in (self._window, known) if size is not None]
         window = ContextWindow(min(sizes, default=max(SMALL_WINDOW, 2 * tokens)))
-        if not await self._sum_up(window, "asked", request) and tokens > window.tokens // 2:
-            await self._lines(window, "asked")
-
-    async def drop_picture(self, refused: PictureRefused) -> None:
-        """Leave out the picture, or pictures, for which the model refused a request, for good.
-
-        Raises `JournalError`, and the refusal when no picture is left.
-        """
-        transcript = self._state.conversation.transcript
-        digests = next_to_drop(transcript.messages, transcript.refused_pictures, str(refused), refused.digest)
-        if not digests:
-            raise ModelError(str(refused), status=refused.status) from refused
-        what = "a picture is" if len(digests) == 1 else f"{len(digests)} pictures are"
-        said = f"{self._model.name} refused a request for what it shows, so {what} left out from now on. {refused}"
-        await self._write(AgentStep(name=PICTURE_REFUSED, message=said, pictures=tuple(digests)))
+        if reason != "asked" and await self._put_away(window, reason, request):
+            return
+        if not await self._sum_up(window, reason, request) and tokens > window.tokens // 2:
+            await self._lines(window, reason)
 
     async def _put_away(
         self, window: ContextWindow, reason: CompactionMoment, request: Callable[[], Ask], *, needed: bool = False
@@ -179,14 +194,15 @@ class Compactor:
         done."""
         transcript = self._state.conversation.transcript
         done = False
+        is_cold = self._conversation.is_cold(self._model)
         freed = results_to_put_away(transcript.messages, transcript.clips, window)
-        if freed.results and (needed or freed.pays(window)):
+        if freed.results and (needed or freed.pays(window, is_cold=is_cold)):
             clipped = tuple([await self._clipped(result, PUT_AWAY) for result in freed.results])
             await self._shortened("results", reason, clipped, freed)
             done = True
         writing = frozenset(spec.name for spec in request().tools if spec.may_write)
         freed = arguments_to_put_away(transcript.messages, transcript.put_away, writing, window)
-        if freed.calls and (needed or freed.pays(window)):
+        if freed.calls and (needed or freed.pays(window, is_cold=is_cold)):
             cut = [(call.call_id, to_json(call.arguments).decode()) for call in freed.calls]
             clipped = tuple(
                 [
@@ -222,14 +238,27 @@ class Compactor:
     def _tokens(self, characters: int) -> int:
         return int(characters * self._state.asking.estimate.per_character)
 
-    async def _summary_of(self, cut: PlannedCut, asked: Ask) -> WrittenSummary | None:
+    async def _summary_of(self, cut: PlannedCut, asked: Ask, provider: ProviderWait | None) -> WrittenSummary | None:
+        """The summary; `provider` None: one for which nobody waits, so that it does not wait for its provider."""
         await self._turn.journal.write(self._state.origin)
-        request = SummaryRequest(
-            self._model, self._turn, self._state, self._allowance, next_record(self._turn, self._state)
-        )
+        record_id, asks = next_record(self._turn, self._state), self._asked_for_summary(cut)
+        request = SummaryRequest(asks, self._turn, self._state, self._allowance, record_id, provider)
         through = 0 if cut.kept_from is None else cut.kept_from.seq
         of = CompactedRecord(of=self._state.origin.record_id or "", through=through, messages=cut.at)
-        return await request.written(asked, cut.gathered, of)
+        summary = await request.written(asked, cut.gathered, of)
+        self._is_busy = request.ask_in_seconds is not None
+        self._ask_at = asyncio.get_running_loop().time() + (request.ask_in_seconds or 0.0)
+        return summary
+
+    def _asked_for_summary(self, cut: PlannedCut) -> AskedModel:
+        """The model that writes the summary: one that is meant to, else the agent's own, unless what is shown is too
+        long for it and came from another one."""
+        if self._summing is not None:
+            return AskedModel(self._summing, context_tokens(self._summing) or cut.gathered.window.tokens, is_own=False)
+        asked = AskedModel(self._model, cut.gathered.window.tokens)
+        if self._earlier is None or asked.takes(self._state.tokens_of_question(), cut.gathered.window):
+            return asked
+        return AskedModel(self._earlier, context_tokens(self._earlier) or asked.tokens, is_own=False)
 
     async def _summarised(self, cut: PlannedCut, summary: WrittenSummary | None, reason: CompactionMoment) -> bool:
         """Let the summary take the place of what it is of; False when there is none."""
@@ -316,6 +345,13 @@ class Compactor:
         )
         return True
 
+    async def _shorten_words(self, window: ContextWindow, reason: CompactionMoment) -> bool:
+        """Show beginning and end of what people have just said at great length; False where there is none."""
+        fact = await shortened_words(self._state, self._keep, window, reason)
+        if fact is not None:
+            await self._write(fact)
+        return fact is not None
+
     async def _clipped(self, result: ToolResult, kept: int) -> Clipped:
         before = self._state.conversation.transcript.clips.get(result.call_id)
         if before is not None:
@@ -327,9 +363,9 @@ class Compactor:
     async def _keep(self, text: str) -> str:
         return await self._turn.artifacts.keep(text)
 
-    async def _write(self, *facts: TranscriptCompacted | AgentStep) -> None:
-        await self._turn.journal.write(self._state.origin, *facts)
-        if any(isinstance(fact, TranscriptCompacted) and fact.summary is not None for fact in facts):
+    async def _write(self, fact: TranscriptCompacted) -> None:
+        await self._turn.journal.write(self._state.origin, fact)
+        if fact.summary is not None:
             self._turn.artifacts.put_away()
 
     async def _apply_beside(self, window: ContextWindow) -> None:
@@ -338,7 +374,8 @@ class Compactor:
         cut, writing = self._beside
         summary = await writing
         self._beside = None
-        if not await self._summarised(cut, summary, "background") and not self._is_full(window):
+        done = await self._summarised(cut, summary, "background")
+        if not (done or self._is_busy or self._is_full(window)):
             await self._lines(window, "background")
 
     def stop(self) -> None:
@@ -353,7 +390,7 @@ class Compactor:
             await asyncio.wait([self._beside[1]])
             self._beside = None
         record_id = next_record(self._turn, self._state)
-        if self._turn.tree.begun(record_id) is not None:
+        if (begun := self._turn.tree.begun(record_id)) is not None and begun.finished is None:
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=record_id)
 
     async def end(self) -> None:

@@ -2,29 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from drone.agent.compaction.cuts import ContextWindow, kept_from, size
-from drone.agent.compaction.gathered import Gathered, Part, is_summary
-from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
-from drone.agent.ports.environment import CHANGED
-from drone.agent.ports.messages import Message
-from drone.agent.ports.shown import ShownMessage
+from drone.agent.ports.model import Model, is_forgotten
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from drone.threads import in_thread
 from mcc.contracts.compaction import KeptFrom
+from mcc.transcript.clipping import CHARACTERS_PER_TOKEN
+from mcc.transcript.compaction.cuts import ContextWindow, kept_from, size
+from mcc.transcript.compaction.gathered import Gathered, Part, is_summary
+from mcc.transcript.environment import CHANGED
+from mcc.transcript.messages import Message
+from mcc.transcript.shown import ShownMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
     """What a run began with: `before` messages whose place nobody knows, `shown` ones of earlier turns, and `more` of
     its own conversation, the last of them its prompt; 0: no turn runs. `environment`: all that it can be told of its
-    surroundings."""
+    surroundings. `earlier`: the model that gave the last of the replies shown, where it is another one. `last_at`: when
+    the last request of earlier turns was answered; None: not known. `rolled_back`: turns after those shown were taken
+    back."""
 
     before: int
     shown: Sequence[ShownMessage]
     more: int
     environment: str = ""
+    earlier: Model | None = None
+    last_at: datetime | None = None
+    rolled_back: bool = False
 
     def places(self) -> list[tuple[int, int]]:
         """Of each message the turn and the number of its entry; 0 where they are not known."""
@@ -53,6 +60,13 @@ class ShownConversation:
     def begin(self, began: Began) -> None:
         """Learn what the run began with."""
         self._began = began
+
+    def is_cold(self, model: Model) -> bool:
+        """Whether the provider of `model` has nothing of the conversation in its cache any more."""
+        asking = self._state.asking
+        if asking.replied_at is None and self._began.earlier is not None:
+            return True
+        return is_forgotten(model, asking.replied_at or self._began.last_at)
 
     def with_places(self) -> tuple[Sequence[Message], Sequence[tuple[int, int]]]:
         """All messages, and of each the turn (0: the running one, or unknown) and the number of its entry."""

@@ -2,30 +2,32 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
-from drone.agent.beginning import session_key
 from drone.agent.compaction.compaction import Compactor
 from drone.agent.compaction.conversation import Began
-from drone.agent.parts import Setup
-from drone.agent.ports.clipping import CHARACTERS_PER_TOKEN
 from drone.agent.ports.model import Ask, AskHint, Model
-from drone.agent.ports.opening import SessionOpening
-from drone.agent.ports.transcript import length
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Share
 from drone.agent.state.record import RecordState
-from drone.agent.turns.turn import Turn
+from drone.agent.turns.turn import ProviderWait, Turn
 from mcc.contracts.agents import INHERIT
-from mcc.contracts.compaction import Compaction, CompactionTerms
+from mcc.contracts.compaction import OWN_MODEL, Compaction, CompactionMoment, CompactionOutcome, CompactionTerms
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import compaction_record_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import AgentLimits, LimitChoice
-from mcc.contracts.order import ModelSettings, OrderOutcome
+from mcc.contracts.order import ModelSettings, OrderOutcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.transcript.asked import session_key
+from mcc.transcript.clipping import CHARACTERS_PER_TOKEN
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.setup import Setup
+from mcc.transcript.transcript import Transcript, length
 
 TITLE = "Compaction of the session"
 NOT_STORED = (
@@ -65,28 +67,38 @@ class TurnSetup:
             str(definition["name"]),
         )
 
+    def describing(self, names: Iterable[str], known: Mapping[str, ToolSpec]) -> "TurnSetup":
+        """The same with these tools after its own, as far as they are `known`."""
+        own = {spec.name for spec in self.setup.specs}
+        more = tuple(known[name] for name in names if name in known.keys() - own)
+        return replace(self, setup=replace(self.setup, specs=(*self.setup.specs, *more)))
+
 
 class SessionCompaction:
-    """Asks for one summary of what the session's next turn would be shown, as that turn would ask.
+    """Shortens what the session's next turn would be shown, by one summary for which it asks as that turn would ask.
 
-    `model_of`: a model by its name, None = the default one. `wanted`: the model settings of the last turn's order.
+    `model_of`: a model by its name, None = the default one. `deferred`: tools of which it describes those that were
+    added during the last turn, as the last request of that did.
     """
 
     def __init__(
         self,
-        order_id: str,
+        order: WorkOrder,
         turn: Turn,
         opening: SessionOpening,
         model_of: Callable[[str | None], Model],
-        wanted: ModelSettings,
         terms: CompactionTerms,
+        deferred: Sequence[ToolSpec] = (),
     ) -> None:
-        self._record_id = root_record_id(order_id)
+        self._record_id = root_record_id(order.id)
         self._turn = turn
         self._opening = opening
         self._model_of = model_of
-        self._wanted = wanted
+        self._wanted = ModelSettings.of(order)
         self._terms = terms
+        self._deferred = {spec.name: replace(spec, deferred=False) for spec in deferred}
+        # Only one that nobody asked for waits until nobody speaks.
+        self._reason: CompactionMoment = "asked" if order.not_before is None else "idle"
 
     async def run(self) -> OrderOutcome:
         """How it went. Raises `JournalError`, and what `model_of` does."""
@@ -106,14 +118,23 @@ class SessionCompaction:
         transcript.open((one.message for one in self._opening.shown), before)
         limits = self._turn.budget.limits
         allowance = Allowance(self._turn.budget, Share.of(limits, AgentLimits(), 0), state)
-        with self._turn.idle.moving(self._record_id):
+        with (
+            self._turn.router.entered(origin) as agent_control,
+            self._turn.idle.moving(self._record_id, agent_control.block),
+        ):
+            provider = ProviderWait(self._turn, agent_control)
             try:
-                async with asyncio.timeout(max(0.0, allowance.seconds_left())):
-                    outcome = await self._compacted(model, state, allowance, told)
+                async with self._wall_clock(allowance):
+                    outcome = await self._compacted(model, state, allowance, told, provider)
             except TimeoutError:
                 detail = f"The limit wall_seconds ({limits.wall_seconds:.10g}) is reached."
                 await self._turn.journal.close(RecordStatus.FAILED, detail, self._record_id, "wall_seconds")
-                return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=detail)
+                return OrderOutcome(
+                    status=OrderStatus.FAILED,
+                    reason=FailureReason.LIMIT_REACHED,
+                    detail=detail,
+                    result=self._result(self._opening.characters).model_dump(),
+                )
         done = outcome.status is OrderStatus.SUCCEEDED
         ended = AgentFinished(
             status=RecordStatus.COMPLETED if done else RecordStatus.FAILED,
@@ -124,6 +145,19 @@ class SessionCompaction:
         self._turn.journal.defer(origin, ended)
         return outcome
 
+    @asynccontextmanager
+    async def _wall_clock(self, allowance: Allowance) -> AsyncIterator[None]:
+        """Context in which the order's wall clock runs; it stands while the order waits for the provider."""
+        async with asyncio.timeout(max(0.0, allowance.seconds_left())) as scope:
+
+            def keep_time(stands: bool) -> None:
+                if not scope.expired():  # such a one cannot be rescheduled
+                    left = max(0.0, allowance.seconds_left())
+                    scope.reschedule(None if stands else asyncio.get_running_loop().time() + left)
+
+            with self._turn.idle.watched(keep_time):
+                yield
+
     async def _told(self) -> TurnSetup | None:
         """What the last turn told its model; None where that is not known."""
         begun, before = self._turn.tree.begun(self._record_id), self._opening.before
@@ -131,9 +165,11 @@ class SessionCompaction:
         digest = started.setup_digest if started is not None else "" if before is None else before.setup_digest
         text = await self._turn.journal.kept(digest) if digest and self._opening.shown else None
         try:
-            return None if text is None else TurnSetup.read(text)
+            told = None if text is None else TurnSetup.read(text)
         except (ValueError, LookupError, TypeError):
             return None
+        searched = started.tools if started is not None else () if before is None else before.found
+        return told and told.describing(searched, self._deferred)
 
     async def _begin(self, origin: Origin, told: TurnSetup, model: Model) -> None:
         limits = self._turn.budget.limits
@@ -151,23 +187,36 @@ class SessionCompaction:
         self._turn.budget.spawn_began(self._record_id)
         await self._turn.journal.write(origin, started, *self._opening.notes)
 
-    async def _compacted(self, model: Model, state: RecordState, allowance: Allowance, told: TurnSetup) -> OrderOutcome:
-        if state.conversation.transcript.summary is None:  # else an earlier drone has got this far
-            compactor = Compactor(model, self._turn, state, allowance)
-            compactor.begin(Began(0, self._opening.shown, 0), self._terms.nearer(told.compaction))
+    async def _compacted(
+        self, model: Model, state: RecordState, allowance: Allowance, told: TurnSetup, provider: ProviderWait
+    ) -> OrderOutcome:
+        transcript = state.conversation.transcript
+        if not _is_shortened(transcript):  # else an earlier drone has got this far
+            terms = self._terms.nearer(told.compaction)
+            summing = None if terms.model == OWN_MODEL else self._model_of(terms.model)
+            compactor = Compactor(model, provider, state, allowance, summing)
+            compactor.begin(Began(0, self._opening.shown, 0, last_at=self._opening.last_at), terms)
             last = None if self._opening.before is None else self._opening.before.last
             known = None if last is None or last.model != model.name else last.window
-            await compactor.between_turns(lambda: self._request(state, allowance, told), known)
-        if state.conversation.transcript.summary is not None:
+            await compactor.between_turns(lambda: self._request(state, allowance, told), known, self._reason)
+        if _is_shortened(transcript):
+            result = self._result(sum(map(length, transcript.messages)))
             count = self._opening.count
             turns = "one turn" if count == 1 else f"{count} turns"
-            left = sum(map(length, state.conversation.transcript.messages))
-            before, after = (characters // CHARACTERS_PER_TOKEN for characters in (self._opening.characters, left))
+            before, after = result.tokens_before, result.tokens_after
             answer = f"What is shown of {turns} was shortened, from about {before:,} to {after:,} tokens."
-            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer)
+            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, result=result.model_dump())
+        nothing = self._result(self._opening.characters).model_dump()
         if self._turn.tree.begun(compaction_record_id(self._record_id, 0)) is None:
-            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=NOTHING)
-        return OrderOutcome(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail=NO_SUMMARY)
+            return OrderOutcome(status=OrderStatus.SUCCEEDED, answer=NOTHING, result=nothing)
+        return OrderOutcome(
+            status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail=NO_SUMMARY, result=nothing
+        )
+
+    def _result(self, left: int) -> CompactionOutcome:
+        """The result of the order where so many characters are `left` of what was shown."""
+        before = self._opening.characters // CHARACTERS_PER_TOKEN
+        return CompactionOutcome(tokens_before=before, tokens_after=left // CHARACTERS_PER_TOKEN)
 
     def _request(self, state: RecordState, allowance: Allowance, told: TurnSetup) -> Ask:
         """The request that the session's next turn would make, without its prompt."""
@@ -185,5 +234,12 @@ class SessionCompaction:
             cache_key=session_key(self._opening.session_id, told.agent),
             seconds=allowance.seconds_for_call(),
             call_seconds=allowance.share.model_call_seconds,
+            priced_only=self._turn.budget.priced_only,
+            free_only=self._turn.budget.free_only,
             hint=AskHint(),
         )
+
+
+def _is_shortened(transcript: Transcript) -> bool:
+    """Whether anything of it was put away, or replaced."""
+    return transcript.summary is not None or bool(transcript.clips or transcript.put_away)

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from drone.agent.control.idle_watch import Block
 from drone.agent.ports.journal import JournalError
@@ -35,14 +35,25 @@ class Mail:
     mode: SteerMode = SteerMode.INJECT
     reason: str | None = None
     tools_removed: tuple[str, ...] = ()
-    by: Literal["parent"] | None = None
+    by: str | None = None
+    door: str | None = None
 
     @classmethod
     def of(cls, control: Control) -> "Mail":
         """The mail of a steer control, which must have a message."""
         assert control.message is not None
         mode, at = control.mode or SteerMode.INJECT, control.requested_at
-        return cls(control.message, control.id, control.number, at, mode, control.reason, control.remove_tools)
+        return cls(
+            control.message,
+            control.id,
+            control.number,
+            at,
+            mode,
+            control.reason,
+            control.remove_tools,
+            control.principal,
+            control.door,
+        )
 
     def entry(self) -> ControlApplied:
         """The journal entry that records its delivery to the agent."""
@@ -54,6 +65,7 @@ class Mail:
             reason=self.reason,
             tools_removed=self.tools_removed,
             by=self.by,
+            door=self.door,
             at=self.at,
         )
 

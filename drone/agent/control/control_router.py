@@ -40,6 +40,9 @@ class Receipts(Protocol):
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
         """The control was taken for agent `whose`, and will never take effect; `why` is a sentence."""
 
+    def carried(self, record_id: str, seq: int) -> None:
+        """The request of entry `seq` shows this agent's model what the agent has read by then."""
+
 
 class NoReceipts:
     """Discards every outcome."""
@@ -48,6 +51,9 @@ class NoReceipts:
         pass
 
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        pass
+
+    def carried(self, record_id: str, seq: int) -> None:
         pass
 
 
@@ -114,7 +120,7 @@ class ControlRouter:
         self._over = False
         self._agent_controls: dict[str, AgentControl] = {}
         self._early_mail: dict[str, list[Mail]] = {}
-        self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
+        self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished_agents}
         self._waited_for_provider: set[str | None] = set(self.tree.waiting_for_provider)
         self._one_at_a_time = asyncio.Lock()
 
@@ -153,7 +159,7 @@ class ControlRouter:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
             for mail in agent_control.mail.empty():
-                if mail.by is None:
+                if mail.by != "parent":
                     self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
             for control in self._early_controls.pop(origin.record_id, ()):
                 self._journal.receipts.refused(origin, control.id, UNREAD)
@@ -225,6 +231,10 @@ class ControlRouter:
         if mail:
             await self._journal.write(agent_control.origin, *(one.entry() for one in mail))
         return room - sum(len(one.text) for one in mail)
+
+    def asked(self, origin: Origin, seq: int) -> None:
+        """A model call of this agent has begun with entry `seq`."""
+        self._journal.receipts.carried(origin.record_id or "", seq)
 
     async def settled(self) -> None:
         """Wait for the entries about controls being written; an agent's last entry must follow them."""
@@ -302,6 +312,8 @@ class ControlRouter:
             reason=control.reason,
             tools_removed=control.remove_tools,
             metadata=control.metadata,
+            by=control.principal,
+            door=control.door,
             at=control.requested_at,
         )
         await self._journal.write(agent_control.origin, fact)

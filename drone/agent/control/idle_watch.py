@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -33,11 +33,12 @@ Watcher: TypeAlias = Callable[[bool], None]
 @dataclass(frozen=True, slots=True)
 class Block:
     """What an activity waits for. `message`: a sentence for people without its full stop; `until`: when a clock ends
-    the wait."""
+    the wait; `tries`: as in `OrderWaiting`."""
 
     reason: WaitingReason
     message: str
     until: datetime | None = None
+    tries: int | None = None
 
 
 @dataclass(slots=True)
@@ -194,4 +195,4 @@ def combined(blocks: Sequence[Block]) -> Block:
     said = list(dict.fromkeys(block.message for block in by_rank))
     more = [f"and {len(said) - MAX_REASONS} more"] if len(said) > MAX_REASONS else []
     until = min((block.until for block in blocks if block.until is not None), default=None)
-    return Block(by_rank[0].reason, "; ".join([*said[:MAX_REASONS], *more]), until)
+    return replace(by_rank[0], message="; ".join([*said[:MAX_REASONS], *more]), until=until)

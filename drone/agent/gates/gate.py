@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.receipts import CallReceipt, passages_shown
 from drone.agent.ports.report import GateFailed, Report, describe_or_raise, not_an_object
-from drone.agent.ports.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED, as_submission
 from drone.agent.state.record import RecordState
 from drone.agent.turns.call_ends import ReadCall, read_call
 from drone.agent.turns.toolset import Output
@@ -26,6 +24,8 @@ from mcc.rules.reading import json_in, read_as
 from mcc.rules.reads import Passage
 from mcc.rules.report import few
 from mcc.rules.schema import WRAPPED
+from mcc.transcript.messages import ToolSpec
+from mcc.transcript.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED, as_submission
 
 
 async def _nothing_kept(digest: str) -> str | None:

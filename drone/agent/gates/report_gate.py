@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from drone.agent.gates.gate import ATTEMPTS, CHECK_ONLY, Evidence, GateVerdict
 from drone.agent.gates.result_class import errors_of_class, is_result_class, read_as_class, schema_of_class
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
@@ -21,6 +20,7 @@ from mcc.rules.reads import READS, Passage, Reads
 from mcc.rules.report import REPORT, REPORT_NAME, TEXT_NAME, resolved
 from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
+from mcc.transcript.messages import ToolSpec
 
 SUBMIT = "submit_result"
 

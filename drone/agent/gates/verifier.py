@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.report import Report
-from drone.agent.ports.transcript import request_in
 from drone.agent.spending.allowance import Allowance
 from drone.agent.turns.turn import Task, Turn
 from mcc.contracts.agents import AgentDefinition
@@ -18,6 +16,8 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 from mcc.rules.report import cut, few
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
+from mcc.transcript.transcript import request_in
 
 VERIFY = "verify"
 """Name of the default agent that judges results by a rubric."""

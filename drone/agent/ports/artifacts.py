@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable
 from drone.agent.ports.history import HistoryPort
 from drone.agent.ports.journal import Journal
 from mcc.contracts.blocks import ImageBlock
-
-READ_ARTIFACT = "read_artifact"
-"""Name of the tool that reads artifacts."""
+from mcc.transcript.previews import SHORTEST_PREVIEW, handle_of, preview, where_to_read
 
 LONGEST = 80_000
 """Most characters of one tool output that a model is shown: about 20,000 tokens."""
@@ -25,14 +23,8 @@ MOST_KEPT = 16_000_000
 NOT_RECORDED = "not recorded"
 """Begins the line of a result that says why the bookkeeping after the call's effect failed."""
 
-SHORTEST_PREVIEW = 300
-PREVIEW_HEAD = 4_000
-PREVIEW_TAIL = 1_000
 UNREADABLE = 4
 """So many times as much a preview of a tool's output shows where the model has no tool to read on."""
-
-HANDLE = 16
-"""Characters of a handle, the short id by which models refer to an artifact."""
 
 
 class Artifacts:
@@ -119,29 +111,6 @@ class Artifacts:
         return await self._journal.kept(digest) if digest and digest.startswith(handle) else None
 
 
-def handle_of(digest: str) -> str:
-    """The short id by which a model asks for an artifact; the same in every run."""
-    return digest[:HANDLE]
-
-
-def where_to_read(digest: str, readable: bool) -> str:
-    """How a preview says where the rest of the text is; `readable`: whether its reader can read artifacts."""
-    return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
-
-
-def preview(text: str, most: int, where: str, total: int, *, times: int = 1) -> str:
-    """Beginning and end of a text of `total` characters, within `most`; below 300 only where the rest is."""
-    if most < SHORTEST_PREVIEW:
-        return f"[… {total:,} characters were here; {where} …]"
-    room = most - len(_gap(total, total, where))
-    head, tail = min(times * PREVIEW_HEAD, room * 4 // 5), min(times * PREVIEW_TAIL, room // 5)
-    return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"
-
-
 def not_kept(text: str, most: int, why: str) -> str:
     """Beginning and end of a text within `most` characters, whose whole could not be kept for this reason."""
     return f"{preview(text, max(most, SHORTEST_PREVIEW), 'they were not kept', len(text))}\n{NOT_RECORDED}: {why}."
-
-
-def _gap(left_out: int, total: int, where: str) -> str:
-    return f"\n\n[… {left_out:,} of {total:,} characters are left out here; {where} …]\n\n"

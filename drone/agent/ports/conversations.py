@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from drone.agent.ports.artifacts import Artifacts, handle_of
-from drone.agent.ports.messages import Message
+from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.report import Report
-from drone.agent.ports.transcript import length
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.rules.report import cut, shortened
+from mcc.transcript.messages import Message
+from mcc.transcript.previews import handle_of
+from mcc.transcript.transcript import length
 
 TEXT_CHARACTERS = 16_000
 """Most characters that a parent is shown of a child's text, or of a custom-schema result as JSON."""
@@ -164,7 +165,8 @@ A = TypeVar("A")
 class Conversation(Generic[A]):
     """One subagent (`agent`) over all its records; `record_id` is the latest. `status` None: it is running.
 
-    `tools_removed`: tools that people removed from it; they stay removed when it continues.
+    `tools_removed`: tools that people removed from it; they stay removed when it continues. `order_id`: the order of
+    `record_id`, where it is that of an earlier turn. `told_first`: what the agent is told above the next message.
     """
 
     agent: A
@@ -176,6 +178,8 @@ class Conversation(Generic[A]):
     messages: tuple[Message, ...] = ()
     tools_removed: tuple[str, ...] = ()
     characters: int = 0
+    order_id: str | None = None
+    told_first: str = ""
 
 
 class Conversations:
@@ -192,6 +196,7 @@ class Conversations:
     def resume(self, conversation: Conversation[Any], record_id: str) -> None:
         """Continue a conversation under a further record id; the earlier ones still find it."""
         conversation.record_id, conversation.status = record_id, None
+        conversation.order_id, conversation.told_first = None, ""
         conversation.turns += 1
         self._by_record[record_id] = conversation
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeAlias
 
 from drone.agent.ports.journal import DeltaKind, GrowingCall
-from drone.agent.ports.messages import Message, ToolSpec
-from drone.agent.ports.pictures import NO_LIMITS, PictureLimits
 from mcc.contracts.blocks import (
     FileBlock,
     ImageBlock,
@@ -21,7 +20,10 @@ from mcc.contracts.blocks import (
 )
 from mcc.contracts.blueprints import ChildCount, FieldSpec
 from mcc.contracts.order import Thinking
+from mcc.contracts.shape import now
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import Message, ToolSpec
+from mcc.transcript.pictures import NO_LIMITS, PictureLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,9 @@ class Ask:
 
     `seconds`: time limit of everything, attempts and waits between them included. `call_seconds`: that of one reply
     that is not streamed. `waited_seconds`: how long this request has already waited for its provider.
+
+    `priced_only`: a model without a known price is not asked, `free_only`: nor is one that costs anything; both raise
+    `UnknownPrice`.
     """
 
     system: str
@@ -119,6 +124,8 @@ class Ask:
     seconds: float = 3_600.0
     call_seconds: float = 180.0
     waited_seconds: float = 0.0
+    priced_only: bool = False
+    free_only: bool = False
     hint: AskHint | None = field(default=None, compare=False, repr=False)
 
 
@@ -229,6 +236,13 @@ def cache_seconds(model: Model) -> float | None:
     return float(said) if isinstance(said, int | float) else None
 
 
+def is_forgotten(model: Model, at: datetime | None) -> bool:
+    """Whether its provider has dropped a request to the model from its cache that was answered `at` this time; False
+    where either is not known."""
+    seconds = cache_seconds(model)
+    return at is not None and seconds is not None and now() - at > timedelta(seconds=seconds)
+
+
 def picture_limits(model: Model) -> PictureLimits:
     """How many pictures the model is shown in one request, and of what size together."""
     said = getattr(model, "picture_limits", None)
@@ -288,11 +302,28 @@ class ContextOverflow(ModelError):
 
 
 class PictureRefused(ModelError):
-    """The provider refuses a request because of a picture in it. `digest`: which one, where that was said."""
+    """The provider refuses a request because of a picture in it. `digest`: which one, where that was said. `suspects`:
+    digests of the pictures that may be the cause, where nothing says that it is one."""
 
-    def __init__(self, message: str, digest: str | None = None, *, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, digest: str | None = None, *, suspects: tuple[str, ...] = (), status: int | None = None
+    ) -> None:
         super().__init__(message, status=status)
         self.digest = digest
+        self.suspects = suspects
+
+
+class TooManyPictures(PictureRefused):
+    """Nothing was sent: the request has more pictures than the model is shown, which is `limits`."""
+
+    def __init__(self, message: str, limits: PictureLimits) -> None:
+        super().__init__(message)
+        self.limits = limits
+
+
+class UnknownPrice(ModelError):
+    """Nothing was sent: the request may go only to a model of known price, or to one that costs nothing, and this one
+    is none."""
 
 
 class BadReply(ModelError):

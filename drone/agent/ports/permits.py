@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from drone.agent.ports.messages import ToolSpec
 from mcc.contracts.entry import Origin
 from mcc.contracts.permission import Effects, Mode, OnAsk, Permission, SavedRule
 from mcc.permission.judging import PermissionRequest, Ruling, judge
 from mcc.permission.layers import Layer, layer_of
+from mcc.transcript.messages import ToolSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from drone.agent.ports.identity_cache import IdentityCache
-from drone.agent.ports.messages import Message, ToolSpec
 from drone.agent.ports.model import Ask
-from drone.agent.ports.shown import canonical_form
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import Prefix
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import Message, ToolSpec
+from mcc.transcript.shown import canonical_form
 
 PREFIX_CHANGED = "prefix_changed"
 """Name of the step that says why a request does not begin with the one before it."""

@@ -5,13 +5,13 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drone.agent.ports.artifacts import READ_ARTIFACT
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
 from mcc.rules.patterns import Pattern, PatternMatch
 from mcc.rules.reads import Passage
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, ToolSpec
+from mcc.transcript.previews import READ_ARTIFACT
 
 READ_FILE = "read_file"
 

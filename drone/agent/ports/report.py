@@ -97,6 +97,7 @@ class Stopped(Exception):
 
     Stopped
     ├── LimitReached    a limit of the turn or the agent is used up
+    │   └── PriceUnknown    or a call could not be counted towards it
     ├── GateFailed      the attempts to submit an acceptable result are used up
     ├── NoProgress      the agent repeats itself
     ├── ModelRefused    the model, or its provider's filter, refused to answer
@@ -119,6 +120,15 @@ class LimitReached(Stopped):
         super().__init__(f"the limit {limit} ({allowed:.10g}) is reached")
         self.limit = limit
         self.allowed = allowed
+
+
+class PriceUnknown(LimitReached):
+    """No call of this price may be made under the limit `cost_usd`; `sentence`, without its full stop, names the price
+    to set."""
+
+    def __init__(self, sentence: str, allowed: float) -> None:
+        super().__init__("cost_usd", allowed)
+        self.args = (sentence,)
 
 
 class GateFailed(Stopped):

@@ -11,6 +11,7 @@ from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import TOKENS
 from mcc.contracts.usage import Usage
+from mcc.transcript.asked import REPLY_TOKENS, output_cap
 
 LAST_REPLY_TOKENS = 4_096
 """Tokens reserved for the last reply."""
@@ -66,11 +67,6 @@ def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
     )
     allowed = reached.allowed
     return BudgetWarned(limit=reached.limit, used=allowed, allowed=allowed, message=said, landing=True, in_results=True)
-
-
-REPLY_TOKENS = 4096
-"""Tokens reserved for an ordinary reply. A maximum is sent to the model only when less than this is left: many servers
-refuse maxima above their own."""
 
 
 OWN_CLOCK_SECONDS = 1.0
@@ -250,9 +246,7 @@ class Allowance:
 
     def output_cap(self, wanted: int | None = None) -> int | None:
         """The maximum of output tokens to send with the reserved call, at most `wanted`; None when it needs none."""
-        if self._reply_room >= REPLY_TOKENS:
-            return wanted
-        return min(self._reply_room, wanted or self._reply_room)
+        return output_cap(self._reply_room, wanted)
 
     def unpriced(self, usage: Usage, model: str) -> tuple[BudgetWarned, ...]:
         """The warning to people that the limit in US dollars cannot be enforced, since `model` has no price; once per

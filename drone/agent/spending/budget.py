@@ -57,6 +57,17 @@ class Budget:
         self._deadline -= tree.seconds
 
     @property
+    def priced_only(self) -> bool:
+        """Whether no model of unknown price may be asked."""
+        return self.limits.unknown_price == "refuse"
+
+    @property
+    def free_only(self) -> bool:
+        """Whether no model may be asked that costs anything: a limit in money lets one call pass, for which nothing was
+        set aside then."""
+        return self.priced_only and self.limits.cost_usd == 0
+
+    @property
     def spent(self) -> Usage:
         return self.tree.spent
 

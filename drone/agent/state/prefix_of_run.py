@@ -28,7 +28,7 @@ class PrefixOfRun:
         """Changes with whatever shortens the transcript, which tells that itself."""
         transcript = self.state.conversation.transcript
         clipped = sum(clip.characters - clip.kept for clip in transcript.clips.values())
-        return len(transcript.refused_pictures), clipped, len(transcript.put_away), transcript.summary or ""
+        return transcript.hidden.times, clipped, len(transcript.put_away), transcript.summary or ""
 
     def compare(self, asked: Ask) -> AgentStep | None:
         """Compare a request with the one before it; the step that tells why it does not begin with that, if so."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from drone.agent.ports.model import NOT_DONE
 from drone.agent.ports.report import ModelRefused, NoAnswer, NoProgress, NotDone
-from drone.agent.ports.transcript import NUDGE, VALIDATE
 from drone.agent.state.leaks import leak_in, missing_calls, missing_parser, missing_reasoning_parser
 from mcc.contracts.blocks import ToolCall, refusal_in
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.rules.patterns import Pattern
+from mcc.transcript.transcript import NUDGE, VALIDATE
 
 MIN_REPEATED = 200
 """Fewest characters of text and thinking whose repetition counts; shorter replies may repeat while work proceeds ("Next

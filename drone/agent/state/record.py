@@ -5,26 +5,17 @@ from dataclasses import dataclass, field
 from typing import assert_never, cast
 
 from drone.agent.ports.inbox_item import InboxItem, item_id
-from drone.agent.ports.messages import AssistantMessage
-from drone.agent.ports.pictures import REFUSED
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Cause, Halt, JudgedRun, Report, Stopped
-from drone.agent.ports.transcript import NOT_SENT, NUDGE, add_what_it_says
 from drone.agent.state.progress import AnswerCheck
-from drone.agent.state.record_parts import (
-    AskingState,
-    ChildrenState,
-    ConversationState,
-    CourseState,
-    OpenReply,
-    SpendingState,
-)
+from drone.agent.state.record_parts import AskingState, ChildrenState, ConversationState, CourseState, SpendingState
 from drone.agent.state.restraints import GateState, Restraints
-from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.compaction import CompactedRecord, TranscriptCompacted
 from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
@@ -55,6 +46,9 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage
+from mcc.transcript.replies import OpenReply
+from mcc.transcript.transcript import NOT_SENT, NUDGE, add_what_it_says
 
 SUBAGENT_WAIT = "subagent_wait"
 """Name of the tool that waits for subagents in the background."""
@@ -108,6 +102,11 @@ class RecordState:
     def text(self) -> str:
         """The text of the model's last reply."""
         return self.course.answer_check.text
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it is no agent, but a request for a summary of one's conversation."""
+        return self.started is not None and isinstance(self.started.context, CompactedRecord)
 
     @property
     def used(self) -> Usage:
@@ -205,7 +204,7 @@ class RecordState:
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
                 pass
-            case OrderResumed() | OrderWaiting():
+            case OrderResumed() | OrderWaiting() | DeliveryStarted() | DeliveryFinished():
                 pass
             case _:
                 assert_never(known)
@@ -214,9 +213,6 @@ class RecordState:
         self._use(step.usage)
         if step.name == NOT_SENT:
             self.asking.not_sent.add(step.message)
-        if step.pictures:
-            self.asking.asked = None
-            self.conversation.transcript.refused_pictures.update(dict.fromkeys(step.pictures, REFUSED))
         if step.name == MODEL_FAILED:
             self.asking.asked = None
         if step.name == NUDGE:

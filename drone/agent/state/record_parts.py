@@ -4,56 +4,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from drone.agent.ports.inbox_item import InboxItem
-from drone.agent.ports.messages import Picture, ToolResult, ToolResults
 from drone.agent.ports.report import Halt
-from drone.agent.ports.transcript import Estimate, Transcript
 from drone.agent.state.progress import AnswerCheck, RunProgress
-from mcc.contracts.blocks import ToolCall
-from mcc.contracts.compaction import NOTHING_CARRIED, CompactedParts, TranscriptCompacted
+from mcc.contracts.compaction import LITTLE, NOTHING_CARRIED, CompactedParts, TranscriptCompacted
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
-from mcc.contracts.journal import AgentStep, BudgetWarned, ToolFinished, ToolStarted
-from mcc.contracts.model_facts import ModelReplied, ModelStarted, Prefix
+from mcc.contracts.journal import AgentStep, BudgetWarned
+from mcc.contracts.model_facts import ModelStarted, Prefix
 from mcc.contracts.usage import Usage
+from mcc.transcript.transcript import Estimate, Transcript
 
 NOTHING = Usage()
-
-LITTLE = 0.1
-"""A compaction that frees less than this part of a request has freed little."""
-
-
-@dataclass(slots=True)
-class OpenReply:
-    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id. `begun_at`: when those
-    calls began that another drone had started."""
-
-    reply: ModelReplied
-    started: dict[str, ToolStarted] = field(default_factory=dict)
-    finished: dict[str, ToolFinished] = field(default_factory=dict)
-    begun_at: dict[str, datetime] = field(default_factory=dict, compare=False)
-    calls: tuple[ToolCall, ...] = field(init=False)
-    _by_id: dict[str, ToolCall] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.calls = self.reply.tool_calls
-        # Of equal ids the first counts.
-        self._by_id = {call.call_id: call for call in reversed(self.calls)}
-
-    @property
-    def is_done(self) -> bool:
-        return len(self.finished) == len(self.calls)
-
-    def call(self, call_id: str) -> ToolCall | None:
-        return self._by_id.get(call_id)
-
-    def results(self, missing: str = "") -> ToolResults:
-        """The results in the order of the calls; `missing` is the error of a call that has none."""
-        return ToolResults(tuple(_result(call, self.finished.get(call.call_id), missing) for call in self.calls))
-
-
-def _result(call: ToolCall, end: ToolFinished | None, missing: str) -> ToolResult:
-    if end is None:
-        return ToolResult(call.call_id, call.name, missing, True)
-    return ToolResult(end.call_id, end.name, end.content, end.is_error, tuple(map(Picture, end.images)))
 
 
 @dataclass(slots=True)
@@ -92,12 +52,16 @@ class AskingState:
     """Of the input tokens of a request."""
     prefix: Prefix | None = None
     """Of its last request that was answered."""
+    replied_at: datetime | None = field(default=None, compare=False)
+    """When its last request was answered."""
     characters_asked: int = 0
     """Length of the transcript when the model was asked last."""
     carried: CompactedParts = NOTHING_CARRIED
     """What the next summary takes over from the last one."""
     summaries: set[str] = field(default_factory=set)
     """Records of the requests for summaries that its model is shown, or was."""
+    replaced: int = 0
+    """How often a summary, or lines, took the place of messages; of the request for a summary: when it was asked."""
     meagre: int = 0
     """How many compactions one after the other have freed little."""
 
@@ -106,8 +70,11 @@ class AskingState:
         if fact.stage != "clip":
             self.estimate.free(fact.tokens_before - fact.tokens_after)
         self.carried = fact.parts or self.carried
+        self.replaced += fact.summary is not None
         if fact.record_id is not None:
             self.summaries.add(fact.record_id)
+        if fact.stage == "images":
+            return
         little = fact.tokens_before - fact.tokens_after < LITTLE * fact.tokens_before
         self.meagre = self.meagre + 1 if little else 0
 

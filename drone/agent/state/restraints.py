@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.agent.ports.transcript import REPLY, as_submission
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import merged
 from mcc.contracts.journal import ControlApplied, GateChecked, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
+from mcc.transcript.transcript import REPLY, as_submission
 
 
 @dataclass(slots=True)

@@ -6,25 +6,24 @@ from datetime import datetime
 from typing import Any
 
 from drone.agent.ports.journal import Journal, TextDelta
-from drone.agent.ports.messages import Message
 from drone.agent.ports.receipts import CallReceipt
 from drone.agent.ports.report import Report
-from drone.agent.ports.transcript import opening_message
 from drone.agent.state.record import RecordState
 from drone.agent.state.restraints import Restraints
 from mcc.contracts.blocks import ImageBlock
-from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.compaction import CompactedRecord, TranscriptCompacted
 from mcc.contracts.control import merged
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
-from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
     AgentStep,
     BudgetWarned,
     ControlApplied,
+    GitFact,
     Outcome,
     ToolFinished,
     ToolStarted,
@@ -33,8 +32,11 @@ from mcc.contracts.journal import (
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd
+from mcc.contracts.shape import now
 from mcc.contracts.usage import Usage
 from mcc.contracts.wire import GenerationProgress
+from mcc.transcript.messages import Message
+from mcc.transcript.transcript import opening_message
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class Tree:
     pictures: list[ImageBlock] = field(default_factory=list)
     """Digests of texts named in tool results."""
     git_facts: list[Fact] = field(default_factory=list)
-    """Commits and worktrees."""
+    """Commits, worktrees and deliveries."""
     succeeded: set[str] = field(default_factory=set)
     """Tools with a successful call by any agent."""
     ended: list[str] = field(default_factory=list)
@@ -96,7 +98,7 @@ class Tree:
         if isinstance(fact, OrderQueued):
             self._copied_until = fact.forked.until if fact.forked else 0
             self.restraints.metadata = merged({}, fact.metadata)
-        self._apply(entry.origin, fact, copied=entry.seq <= self._copied_until)
+        self._apply(entry.origin, fact, entry.at, copied=entry.seq <= self._copied_until)
         if isinstance(fact, AgentStarted):
             self.record(entry.origin).began_after = self._worked_until(entry.at)
         if isinstance(fact, ToolStarted) and (reply := self.record(entry.origin).open) is not None:
@@ -123,9 +125,9 @@ class Tree:
     def apply(self, origin: Origin, *facts: Fact) -> None:
         """Apply entries that this drone writes, in their order."""
         for fact in facts:
-            self._apply(origin, fact, copied=False)
+            self._apply(origin, fact, now(), copied=False)
 
-    def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
+    def _apply(self, origin: Origin, fact: Fact, at: datetime, *, copied: bool) -> None:
         # A control for the root agent applies to the whole order.
         if isinstance(fact, ControlApplied) and (origin.record_id is None or origin.parent_id is None):
             # A fork's metadata is its source's final one, given by `OrderQueued`: earlier changes must not reapply.
@@ -136,6 +138,9 @@ class Tree:
         if isinstance(fact, AgentStarted) and fact.continues in self.records:
             before = self.records[fact.continues or ""]
             record.spending.warned_before = {**before.spending.warned_before, **before.spending.warned}
+        if isinstance(fact, AgentStarted) and isinstance(fact.context, CompactedRecord):
+            above = self.records.get(fact.context.of)
+            record.asking.replaced = 0 if above is None else above.asking.replaced
         if not copied:
             # Before the record applies it: a start while a call is open means that the open one was lost.
             self._count(record, fact)
@@ -147,16 +152,18 @@ class Tree:
             self._taint(record)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
+        if isinstance(fact, ModelReplied):
+            record.asking.replied_at = at
         if isinstance(fact, AgentFinished):
             self.ended.append(origin.record_id)
         if isinstance(fact, AgentDelivered) and fact.artifact is not None:
             self.artifacts.append(fact.artifact)
-        if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
+        if isinstance(fact, GitFact) and not copied:
             self.git_facts.append(fact)
-        if isinstance(fact, WorkspaceCheckpointed) and not copied:
-            self.checkpointed = True
+        self.checkpointed |= isinstance(fact, WorkspaceCheckpointed) and not copied
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
+            self.artifacts.extend(short.artifact for short in fact.words)
         record.apply(fact)
 
     def _count(self, record: RecordState, fact: Fact) -> None:
@@ -238,6 +245,11 @@ class Tree:
         ]
 
     @property
+    def unfinished_agents(self) -> list[str]:
+        """Those of them that go on; a request for a summary has no rounds in which it could be told anything."""
+        return [record_id for record_id in self.unfinished if not self.records[record_id].is_summary]
+
+    @property
     def waiting_for_provider(self) -> frozenset[str | None]:
         """Record ids of agents that waited for their provider, of all their ancestors, and None for the order."""
         waiting = (
@@ -275,13 +287,14 @@ class Tree:
         copied = [replace(record.report(), record_id=source) for record, source in sources if source]
         return [self._report(record) for record in ended] + copied
 
-    def conversation(self, record_id: str) -> tuple[Message, ...]:
-        """All messages of a run and of the runs it continues, prompts included; without a session's earlier turns."""
+    def conversation(self, record_id: str, earlier: tuple[Message, ...] = ()) -> tuple[Message, ...]:
+        """All messages of a run and of the runs it continues, prompts included; without a session's earlier turns.
+        `earlier`: those of the record of an earlier turn that the first of these runs continues."""
         record = self.records[record_id]
         started = record.started
         if started is None:
             return ()
-        before = self.conversation(started.continues) if started.continues in self.records else ()
+        before = self.conversation(started.continues, earlier) if started.continues in self.records else earlier
         transcript = record.conversation.transcript
         began = (*before, opening_message(started.environment, started.prompt, started.attachments))
         return (*transcript.shortened(transcript.began_with(began)), *transcript.said)

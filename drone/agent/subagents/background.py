@@ -51,12 +51,14 @@ async def start(call: StartedCall, turn: Turn, asked: Assignments, work: Work, *
             known.forget(child)
             await let_go(turn, child.child_id, child.outcome)
     said = [_said(child) for child in started]
-    running = [child.child_id for child in started if isinstance(child, BackgroundChild) and known.find(child.child_id)]
+    # One whose report a call beside this one has brought, under an earlier drone, was started by this call as well.
+    hired = [child for child in started if isinstance(child, BackgroundChild)]
+    ids_of_hired = tuple(child.child_id for child in hired if child.taken or known.find(child.child_id))
     ids = [assignment.id for assignment in asked.agents]
     content = said[0] if alone else {"agents": [{"id": name, **state} for name, state in zip(ids, said, strict=True)]}
-    if not running:
+    if not ids_of_hired:
         return refusal(said[0]["summary"] if alone else to_json(content).decode(), Outcome.DENIED)
-    return Output(to_json(content).decode(), untrusted=False, background=tuple(running), found=OF_BACKGROUND)
+    return Output(to_json(content).decode(), untrusted=False, background=ids_of_hired, found=OF_BACKGROUND)
 
 
 def _start(

@@ -9,16 +9,18 @@ from drone.agent.agent import Run, report_of_crash
 from drone.agent.parts import AgentParts
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.conversations import Conversation, as_content
-from drone.agent.ports.messages import Message
 from drone.agent.ports.report import Cause, Report
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from drone.agent.subagents.assignments import SUBAGENTS_RUN, Assignment, BadAssignment, assignment_of, assignments_of
+from drone.agent.subagents.past import past_conversation
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Task, Turn
 from mcc.contracts.entry import Origin
+from mcc.contracts.fence import noticed
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome
+from mcc.transcript.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def take_spawn(turn: Turn, task: Task) -> None:
         raise SpawnsExceeded(turn.budget.limits.spawns)
 
 
-class Caller(Protocol):
+class HiringCall(Protocol):
     """The tool call that runs a child. `turn` None: outside of any run."""
 
     @property
@@ -129,7 +131,7 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     return finished
 
 
-def child_task(caller: Caller, prompt: str, title: str, index: int = 0, agent: str = "") -> Task:
+def child_task(caller: HiringCall, prompt: str, title: str, index: int = 0, agent: str = "") -> Task:
     """A task one level below the caller, for child number `index` of its call; `agent`: the name it works under."""
     return Task(
         prompt=prompt,
@@ -144,9 +146,12 @@ def child_task(caller: Caller, prompt: str, title: str, index: int = 0, agent: s
 
 def continued(task: Task, conversation: Conversation[Any]) -> Task:
     """The same task as the next turn of this conversation."""
+    told_first = f"{noticed(conversation.told_first)}\n\n" if conversation.told_first else ""
     return replace(
         task,
+        prompt=f"{told_first}{task.prompt}",
         continues=conversation.record_id,
+        continues_order=conversation.order_id,
         earlier=conversation.messages,
         turn_number=conversation.turns + 1,
         tools_removed=conversation.tools_removed,
@@ -165,7 +170,7 @@ class Children:
 
     async def run(
         self,
-        caller: Caller,
+        caller: HiringCall,
         wanted: Assignment,
         prompt: str,
         index: int = 0,
@@ -193,10 +198,10 @@ class Children:
             self.turn.conversations.begin(conversation)
             return await self._run_and_keep(conversation, task)
 
-    async def send(self, caller: Caller, record_id: str, message: str) -> Report:
-        """Continue a child's conversation under a new record id. Raises `CannotContinue`."""
+    async def send(self, caller: HiringCall, record_id: str, message: str) -> Report:
+        """Continue a child's conversation under a new record id. Raises `CannotContinue`, `CannotHire`."""
         if not self.turn.conversations.knows(record_id):
-            self._restore(caller, record_id)
+            await self._restore(caller, record_id)
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
@@ -204,49 +209,33 @@ class Children:
         async with self.turn.slots.taken(task.record_id):
             return await self._run_and_keep(conversation, task)
 
-    def _restore(self, caller: Caller, record_id: str) -> None:
-        """Rebuild a conversation of this caller from the journal, if it took place under an earlier drone."""
-        tree = self.turn.tree
-        chain = _chain_of(tree, record_id, without=child_record_id(caller.call_id))
-        if not chain or chain[0].origin.parent_id != caller.origin.record_id:
+    async def _restore(self, caller: HiringCall, record_id: str) -> None:
+        """Rebuild a conversation of this caller from the journal, if it took place under an earlier drone, or in an
+        earlier turn. Raises `CannotContinue`, `CannotHire`, `JournalError`."""
+        parent_id, conversations = caller.origin.record_id, self.turn.conversations
+        past = await past_conversation(self.turn, parent_id, record_id, without=child_record_id(caller.call_id))
+        if past is None or conversations.knows(record_id):  # another call has rebuilt it meanwhile
             return
-        wanted = _assignment_in(tree, chain[0], self.offered, self.turn.budget.limits.subagents_per_call)
+        oldest, last = past.records[0], past.records[-1]
+        wanted = _assignment_in(past.first, oldest, self.offered, self.turn.budget.limits.subagents_per_call)
+        if wanted is None and past.order_id is not None:
+            raise CannotHire(f"There is no subagent {oldest.origin.agent!r} here any more.")
         if wanted is None:
             return
         agent = self.hire(Wanted(wanted.role, caller.origin.depth + 1, wanted.groups, wanted.model))
-        ids = [record.origin.record_id or "" for record in chain]
-        conversation = Conversation(agent, caller.origin.record_id, ids[0], chain[0].report().title)
-        self.turn.conversations.begin(conversation)
+        ids = [record.origin.record_id or "" for record in past.records]
+        conversation = Conversation(agent, parent_id, ids[0], oldest.report().title)
+        conversations.begin(conversation)
         for later in ids[1:]:
-            self.turn.conversations.resume(conversation, later)
-        last = chain[-1]
-        removed = {tool for record in chain for tool in record.restraints.tools_removed}
-        self.turn.conversations.end(
-            conversation, last.report().status, tree.conversation(ids[-1]), tuple(sorted(removed))
-        )
+            conversations.resume(conversation, later)
+        conversation.order_id, conversation.told_first = past.order_id, past.told_first
+        removed = {tool for record in past.records for tool in record.restraints.tools_removed}
+        conversations.end(conversation, last.report().status, past.messages, tuple(sorted(removed)))
 
     async def _run_and_keep(self, conversation: Conversation[AgentParts], task: Task) -> Report:
         finished = await run_child(conversation.agent, task, self.turn)
         self.turn.conversations.end(conversation, finished.report.status, finished.messages, finished.tools_removed)
         return finished.report
-
-
-def _chain_of(tree: Tree, record_id: str, *, without: str) -> list[RecordState]:
-    """The ended records of the conversation that `record_id` belongs to, oldest first, up to the one `without`."""
-    first = tree.begun(record_id)
-    while first is not None and (before := _continues(first)) is not None:
-        first = tree.begun(before)
-    chain: list[RecordState] = []
-    following = {_continues(record): record for record in tree.records.values() if _continues(record)}
-    record = first
-    while record is not None and record.finished is not None and record.origin.record_id != without:
-        chain.append(record)
-        record = following.get(record.origin.record_id or "")
-    return chain
-
-
-def _continues(record: RecordState) -> str | None:
-    return None if record.started is None else record.started.continues
 
 
 def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], most: int) -> Assignment | None:

@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.conversations import CannotContinue, as_report
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import (
     AT_ONCE,
@@ -25,11 +24,11 @@ from drone.agent.subagents.assignments import (
 )
 from drone.agent.subagents.background import look_after, start
 from drone.agent.subagents.children import (
-    Caller,
     CannotHire,
     CannotSpawn,
     Children,
     Hire,
+    HiringCall,
     TimeIsUp,
     Wanted,
     check_depth,
@@ -44,6 +43,7 @@ from mcc.contracts.fence import fenced
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Member:
 class AgentGroup:
     """The children of one call of `subagents_run`."""
 
-    def __init__(self, children: Children, asked: Assignments, caller: Caller) -> None:
+    def __init__(self, children: Children, asked: Assignments, caller: HiringCall) -> None:
         self._children = children
         self._asked = asked
         self._caller = caller

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from drone.agent.background import SUBAGENT_STEER
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.state.record import SUBAGENT_WAIT
 from drone.agent.subagents.assignments import (
     GROUP,
@@ -20,6 +19,7 @@ from drone.agent.subagents.assignments import (
     SUBAGENT_STATUS,
     SUBAGENTS_RUN,
 )
+from mcc.transcript.messages import ToolSpec
 
 
 def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
@@ -35,7 +35,7 @@ def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) ->
 def _offers(offered: tuple[tuple[str, str], ...], most: int, models: tuple[str, ...]) -> tuple[ToolSpec, ...]:
     """Cached, so that equal agent types share spec objects, which cache their encoded form."""
     known, names = "\n".join(f"- {name}: {description}" for name, description in offered), [name for name, _ in offered]
-    return (_subagent(names, known), _subagents_run(names, most, models), _subagent_send(), *_of_background())
+    return (_subagent(names, known), _subagents_run(names, most, models), _subagent_send(), *of_background())
 
 
 def _subagent(names: list[str], known: str) -> ToolSpec:
@@ -76,8 +76,8 @@ def _subagents_run(names: list[str], most: int, models: Sequence[str]) -> ToolSp
 
 def _subagent_send() -> ToolSpec:
     description = (
-        "Go on with a subagent of yours that has finished: it still knows all it was told and found. The result names "
-        "its new record_id; every earlier one still works."
+        "Go on with a subagent of yours that has finished, in this turn or an earlier one: it still knows all it was "
+        "told and found. The result names its new record_id; every earlier one still works."
     )
     properties = {
         "record_id": _string("As its result names it."),
@@ -86,7 +86,8 @@ def _subagent_send() -> ToolSpec:
     return _spec(SUBAGENT_SEND, description, properties, ["record_id", "message"])
 
 
-def _of_background() -> Sequence[ToolSpec]:
+def of_background() -> tuple[ToolSpec, ...]:
+    """The specs of the tools for subagents in the background, which models search for."""
     record_id = _string("As the call that started it says.")
     status = "Your subagents in the background: what each is at, how long, what it has used, what it said last."
     wait = (

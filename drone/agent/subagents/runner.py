@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from drone.agent.agent import AgentRuntime
-from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, ModelError, Reply
 from drone.agent.subagents.assignments import GROUP, SUBAGENT, SUBAGENTS_RUN
 from drone.agent.subagents.children import Wanted
@@ -22,6 +21,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.usage import Usage
 from mcc.permission.layers import Layer
+from mcc.transcript.messages import ToolSpec, UserMessage
 
 
 @hints_keywords

@@ -10,13 +10,12 @@ from drone.agent.agent import AgentRuntime
 from drone.agent.gates.result_class import typed
 from drone.agent.ports.conversations import Conversation
 from drone.agent.ports.journal import Journal, MemoryJournal
-from drone.agent.ports.messages import Message, ToolSpec
 from drone.agent.ports.report import Report
 from drone.agent.subagents.assignments import GROUP
 from drone.agent.subagents.children import (
-    Caller,
     CannotSpawn,
     FinishedRun,
+    HiringCall,
     check_depth,
     child_task,
     continued,
@@ -34,6 +33,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.similar import hints_keywords
 from mcc.rules.patterns import Pattern
 from mcc.rules.schema import checked_schema
+from mcc.transcript.messages import Message, ToolSpec
 
 _SENDS: ContextVar[frozenset[object]] = ContextVar("sends", default=frozenset())
 """Identifies the `SubAgentSession.send` calls that the current code runs within."""
@@ -72,7 +72,7 @@ class SubAgent:
             raise ValueError(f"{self.name!r} cannot name a tool; use up to 64 letters, digits, _ and -")
 
     async def invoke(
-        self, given: str | Mapping[str, object], caller: Caller | None = None, *, journal: Journal | None = None
+        self, given: str | Mapping[str, object], caller: HiringCall | None = None, *, journal: Journal | None = None
     ) -> Report:
         """Run it once. `given`: the prompt, or values that become one, a line each.
 
@@ -93,7 +93,7 @@ class SubAgent:
         record_id = turn.root or root_record_id(fresh_id())
         return await run_child(self.agent, Task(prompt, record_id, title_of(prompt), depth=1, agent=self.name), turn)
 
-    async def _invoked(self, prompt: str, caller: Caller, turn: Turn, index: int) -> FinishedRun:
+    async def _invoked(self, prompt: str, caller: HiringCall, turn: Turn, index: int) -> FinishedRun:
         task = child_task(caller, prompt, title_of(prompt), index, self.name)
         with turn.idle.waiting(caller.call_id):
             return await _below(self.agent, task, caller, turn)
@@ -174,7 +174,7 @@ class SubAgentSession:
         """Start a new conversation. A running send ends normally, and the new conversation does not contain it."""
         self._conversation = self._fresh()
 
-    async def send(self, text: str, caller: Caller | None = None) -> Report:
+    async def send(self, text: str, caller: HiringCall | None = None) -> Report:
         """Send the next message. `caller`: the tool call below which it runs, in that call's tree and limits.
 
         Failures of the agent are in the report. Raises `JournalError` and CancelledError; `CannotSpawn` where the
@@ -243,7 +243,7 @@ class SubAgentSession:
         return Conversation(self.sub.agent, None, "", self.sub.name, turns=0)
 
 
-async def _below(agent: AgentRuntime, task: Task, caller: Caller, turn: Turn) -> FinishedRun:
+async def _below(agent: AgentRuntime, task: Task, caller: HiringCall, turn: Turn) -> FinishedRun:
     """Run an agent below a tool call. Raises `CannotSpawn` before any model is asked, else what `run_child` raises."""
     check_depth(turn, task.depth)
     async with turn.slots.lent(caller.origin.record_id), turn.slots.taken(task.record_id):

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
@@ -18,6 +17,7 @@ from mcc.contracts.shape import lean_copy, now, unchecked
 from mcc.contracts.similar import close_matches
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.reading import read_as
+from mcc.transcript.messages import ToolSpec
 
 _FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import Report
 from drone.agent.turns.turn import Turn
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.similar import hints_keywords
+from mcc.transcript.messages import ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,6 @@ class Previews(Protocol):
         """
 
 
-async def preview_of(toolset: ToolSet, call: StartedCall) -> Preview | Output | None:
+async def preview_of(toolset: ToolSet | Previews, call: StartedCall) -> Preview | Output | None:
     """As `Previews.preview`; None for a tool set without previews."""
     return await toolset.preview(call) if isinstance(toolset, Previews) else None

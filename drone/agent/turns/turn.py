@@ -15,13 +15,13 @@ from drone.agent.control.inbox import People, TurnInbox
 from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.conversations import Conversations, as_report, as_text
 from drone.agent.ports.journal import Journal
-from drone.agent.ports.messages import Message
-from drone.agent.ports.model import AskLater
+from drone.agent.ports.model import AskLater, ModelError
 from drone.agent.ports.permits import Permits
 from drone.agent.ports.write_access import SharedWriting
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree, TreeJournal
 from drone.agent.turns.background import Background
+from drone.agent.turns.earlier import EarlierTurns
 from drone.agent.turns.slots import SubagentSlots
 from drone.threads import OwnThreads
 from mcc.contracts.attachments import ShownAttachment
@@ -32,6 +32,7 @@ from mcc.contracts.shape import now
 from mcc.contracts.similar import hints_keywords
 from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
+from mcc.transcript.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ class Turn:
 
     writing: SharedWriting | None = None
     """How its agents come to write in the workspace; None: whenever they like."""
+
+    before: EarlierTurns | None = None
+    """The turns of its session that it is shown; None: there are none."""
 
     permits: dict[str, Permits] = field(default_factory=dict)
     """The effective permission of each agent running here, by record id."""
@@ -185,6 +189,8 @@ class Task:
     call_id: str | None = None
     depth: int = 0
     continues: str | None = None
+    continues_order: str | None = None
+    """The order of that record, where it is that of an earlier turn."""
     earlier: tuple[Message, ...] = ()
     """The conversation before the prompt, from the record that `continues` names."""
     turn_number: int = 1
@@ -235,13 +241,37 @@ async def wait_for_provider(turn: Turn, agent_control: AgentControl, refusal: As
         await agent_control.wait_for_provider(refusal.seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class ProviderWait:
+    """How an agent waits for its provider. `waits`: whether it may do so for longer than a model call lasts."""
+
+    turn: Turn
+    agent_control: AgentControl
+    waits: bool = True
+
+    def final(self, refusal: AskLater) -> ModelError | None:
+        """The refusal as an error that ends what was asked, where the order may not wait that long; else None."""
+        idle = self.turn.idle
+        if not self.waits:
+            return refusal.as_final("")
+        if not idle.may_wait(refusal.seconds):
+            return refusal.as_final("longer than its order may wait" if idle.parks else "")
+        return None
+
+    async def until_over(self, refusal: AskLater) -> None:
+        """Wait until the provider can be asked again, and the agent may go on. Raises `RunEnded`."""
+        await wait_for_provider(self.turn, self.agent_control, refusal)
+        await until_ready(self.turn, self.agent_control)
+
+
 @hints_keywords
 class Steering:
     """Controls the agents of one turn. `record_id`: one agent with its descendants; None: the whole turn.
 
     Every method returns the control in its current state: applied at entry `applied_seq`, refused with a reason, or
-    open: a message is open until its agent reads it. `asked` has the latest state of each. Use it on the event loop
-    that runs the turn. Raises `JournalError`.
+    open: a message is open until its agent reads it, and its model is shown it with the request of entry
+    `carried_seq`. `asked` has the latest state of each. Use it on the event loop that runs the turn. Raises
+    `JournalError`.
 
     `takes`: the only kinds of controls that are accepted, besides cancelling the whole turn; None = all.
     """
@@ -333,6 +363,13 @@ class Steering:
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
         """Called by the router (`Receipts`)."""
         self._settle(control_id, refused=why)
+
+    def carried(self, record_id: str, seq: int) -> None:
+        """Called by the router (`Receipts`)."""
+        for control in self.asked:
+            is_read = control.message is not None and control.applied_seq is not None and control.carried_seq is None
+            if is_read and record_id == (control.record_id or self._router.root):
+                self._settle(control.id, carried_seq=seq)
 
     def _settle(self, control_id: str, **how: object) -> None:
         if control_id in self._asked:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.idle_watch import Block
-from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.ports.write_access import HoldRefused, SharedWriting
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output
@@ -17,6 +16,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.invisible import escape_on_one_line
 from mcc.contracts.journal import WorkspaceHeld
 from mcc.contracts.status import WaitingReason
+from mcc.transcript.messages import WRITING_GROUPS, ToolSpec
 
 MOST_NAMED = 20
 """Most changed files that are named."""

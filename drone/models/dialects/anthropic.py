@@ -6,15 +6,6 @@ from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote
 
-from drone.agent.ports.messages import (
-    AssistantMessage,
-    Message,
-    Picture,
-    ToolResult,
-    ToolResults,
-    ToolSpec,
-    UserMessage,
-)
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.anthropic_reply import MessageReply
@@ -32,6 +23,15 @@ from mcc.contracts.blocks import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+)
+from mcc.transcript.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
 )
 
 VERSION = "2023-06-01"

@@ -3,17 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
-from drone.agent.ports.messages import (
-    AssistantMessage,
-    Message,
-    Picture,
-    ToolResult,
-    ToolResults,
-    ToolSpec,
-    UserMessage,
-)
 from drone.agent.ports.model import Ask
-from drone.agent.ports.pictures import with_pictures
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.differences import (
@@ -55,6 +45,16 @@ from drone.models.transport import ModelWire, Target
 from mcc.configuration.providers import OPENAI as AT_OPENAI
 from mcc.configuration.providers import provider_at
 from mcc.contracts.blocks import AnyBlock, TextBlock, ThinkingBlock, ToolCallBlock, refusal_in
+from mcc.transcript.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
+from mcc.transcript.pictures import with_pictures
 
 DETAILS = "reasoning_details"
 """Reply field in which a router reports the thinking of other providers' models, and expects it back."""

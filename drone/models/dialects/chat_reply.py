@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from drone.agent.ports.messages import ToolSpec
 from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.dialects.leaked_calls import Leaked, leaked
 from drone.models.dialects.leaked_thinking import TagSplitter, without_opening
@@ -11,6 +10,7 @@ from drone.models.failures import error_inside, parsed
 from drone.models.json_text import Json, object_in, text_in
 from drone.models.prices import MOST_DOLLARS, count, dollars
 from drone.models.tool_specs import legal
+from mcc.transcript.messages import ToolSpec
 
 _FINISH = {
     "stop": "stop",

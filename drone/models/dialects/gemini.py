@@ -8,15 +8,6 @@ from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote, urlsplit
 
-from drone.agent.ports.messages import (
-    AssistantMessage,
-    Message,
-    Picture,
-    ToolResult,
-    ToolResults,
-    ToolSpec,
-    UserMessage,
-)
 from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.differences import (
@@ -36,6 +27,15 @@ from drone.models.tool_specs import sendable
 from drone.models.transport import ModelWire, Target
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
 
 UNSIGNED = "skip_thought_signature_validator"
 """Google's placeholder signature for calls by other models: since generation 3 the first call of a reply must be

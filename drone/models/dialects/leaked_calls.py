@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from drone.agent.ports.messages import ToolSpec
 from drone.models.json_text import arguments
 from drone.models.tool_specs import plain_name
 from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import ToolSpec
 
 Tools: TypeAlias = Mapping[str, ToolSpec]
 """The offered tools, by the names sent to the model."""

@@ -8,7 +8,7 @@ Anthropic's, OpenAI's, Google Cloud's, xAI's and Groq's pages on vision; the oth
 from collections.abc import Mapping
 from dataclasses import replace
 
-from drone.agent.ports.pictures import PictureLimits
+from mcc.transcript.pictures import PictureLimits
 
 _MANY, _FEW = PictureLimits(20), PictureLimits(8)
 

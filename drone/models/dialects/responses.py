@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from drone.agent.ports.messages import AssistantMessage, Message, Picture, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat import differences
@@ -25,6 +24,7 @@ from drone.models.tool_specs import legal, sendable
 from drone.models.transport import ModelWire, Target
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import AssistantMessage, Message, Picture, ToolResults, ToolSpec, UserMessage
 
 LEAST_OUTPUT_TOKENS = 16
 """The API refuses smaller caps."""

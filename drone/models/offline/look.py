@@ -6,11 +6,11 @@ from itertools import pairwise
 from posixpath import basename
 from typing import Any, Literal, TypeAlias
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, NodeForm, WantedCall
-from drone.agent.ports.transcript import request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from mcc.transcript.transcript import request_in
 
 WishKind: TypeAlias = Literal[
     "nothing", "greeting", "call", "explain", "parts", "code", "review", "security", "about", "find"

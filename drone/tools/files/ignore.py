@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import re2
 
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.pattern import GlobError, expression
+from mcc.side_process import CutOff, SideProcess
 
 MAX_BYTES = 64_000
 MAX_RULES = 1_000

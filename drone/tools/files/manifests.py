@@ -11,9 +11,9 @@ from threading import Event
 from typing import Any
 
 from drone.sandbox.places.paths import PathError, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.walk import read_up_to
 from drone.tools.frame.display_text import cut, display_path
+from mcc.side_process import CutOff, SideProcess
 
 _MAX_LENGTH = 300
 

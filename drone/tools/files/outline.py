@@ -4,7 +4,6 @@ from contextlib import closing
 from threading import Event
 
 from drone.sandbox.places.paths import PathMissing
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.listing import with_nearest, workspace_of
 from drone.tools.files.reading import as_utf8, refuse_binary
 from drone.tools.files.symbols import DEEPEST, MOST, SUFFIXES, Symbol, Symbols, language_of, symbol_finder
@@ -12,6 +11,7 @@ from drone.tools.files.walk import plural, read_up_to
 from drone.tools.frame.display_text import display_path, show_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
+from mcc.side_process import CutOff, SideProcess
 
 LARGEST = 2_000_000
 """Bytes of the largest file that is parsed."""

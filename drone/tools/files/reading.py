@@ -17,7 +17,6 @@ from pydantic import Field
 from drone.agent.ports.receipts import cut_mark, head, numbered
 from drone.agent.turns.toolset import Output
 from drone.sandbox.places.paths import PathError, PathMissing, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.files.documents import (
     NOTEBOOK_SECONDS,
     PDF_SECONDS,
@@ -34,6 +33,7 @@ from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.media import BadPicture, is_picture
 from mcc.contracts.shape import Text
+from mcc.side_process import CutOff, SideProcess
 
 LINES = 500
 """Lines shown of each file when the call names no `end_line`."""

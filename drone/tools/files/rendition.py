@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from drone.sandbox.side_process import CutOff, SideProcess
 from mcc.contracts.attachments import FILE_BYTES
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.media import MOST_PIXELS, BadPicture, Measured, measured
+from mcc.side_process import CutOff, SideProcess
 
 EDGE = 1_568
 PNG_BYTES = 1_000_000

@@ -13,9 +13,9 @@ from threading import Event
 
 from drone.sandbox.places.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.places.workspace_key import MARKER
-from drone.sandbox.side_process import SideProcess
 from drone.tools.files.ignore import MAX_BYTES, Ignored, IgnoreReader, ignore_matcher
 from drone.tools.frame.display_text import display_path
+from mcc.side_process import SideProcess
 
 ENTRY_LIMIT = 200_000
 """Names visited before a walk stops and notes that it did."""

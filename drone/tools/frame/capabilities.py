@@ -1,9 +1,9 @@
 """Tools as a drone registers them: name, group, effects, digest and size in tokens."""
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.permits import effects_of, is_background_safe
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.shape import digest, to_json
+from mcc.transcript.messages import ToolSpec
 
 BYTES_OF_A_TOKEN = 4
 

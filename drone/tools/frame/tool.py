@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from drone.agent.ports.artifacts import SHORTEST_PREVIEW, Artifacts
+from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.identity_cache import IdentityCache
 from drone.agent.ports.journal import JournalError
-from drone.agent.ports.messages import CHANGING, ToolSpec
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.agent.turns.turn import Turn
 from drone.checkpoints.store import StoreBroken
@@ -26,6 +25,8 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.permission import Effects
 from mcc.contracts.similar import close_matches, hints_keywords
 from mcc.definitions.rights import TOOL_GROUPS, group_of
+from mcc.transcript.messages import CHANGING, ToolSpec
+from mcc.transcript.previews import SHORTEST_PREVIEW
 
 if TYPE_CHECKING:
     from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
@@ -166,8 +167,7 @@ def tool(
 
 def declaration_of(function: Callable[..., object]) -> Declaration:
     """The function's declaration, or the defaults if it was never declared."""
-    found = getattr(function, _DECLARED, None)
-    return found if isinstance(found, Declaration) else Declaration()
+    return found if isinstance(found := getattr(function, _DECLARED, None), Declaration) else Declaration()
 
 
 def declared(function: object) -> bool:

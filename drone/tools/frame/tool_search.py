@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.ports.identity_cache import IdentityCache
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure
+from mcc.transcript.messages import ToolSpec
 
 TOOL_SEARCH = "tool_search"
 MOST_FOUND = 8

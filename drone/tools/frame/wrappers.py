@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from drone.agent.ports.identity_cache import IdentityCache
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.report import describe_tool_error_or_raise
 from drone.agent.turns.toolset import Output, Preview, StartedCall, ToolSet, preview_of
 from drone.tools.frame.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
 from mcc.contracts.similar import hints_keywords
 from mcc.redaction import Redactor
+from mcc.transcript.messages import ToolSpec
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Mapping
 
-from drone.agent.ports.artifacts import handle_of
 from drone.checkpoints.recording import CallChanges
 from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import EndedProgram
@@ -12,6 +11,7 @@ from drone.tools.frame.jobs import BackgroundJob, JobState
 from drone.tools.frame.tool import ToolContext
 from drone.tools.shell.output import OutputText
 from mcc.contracts.journal import AgentStep
+from mcc.transcript.previews import handle_of
 
 _MAX_PATHS = 100
 """Changed paths that are listed."""

@@ -9,17 +9,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.frame.display_text import display_path, strip_controls
 from drone.tools.frame.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.web.search import hits_of, request_of
 from drone.tools.web.text import decoded, text_extractor
-from drone.tools.web.wire import Fetched, FetchLimits, FetchRequest, WebError, WebWire
 from mcc.addresses import AddressRefused, AddressRule, HostList, Url, url_of
 from mcc.configuration.network import Web
 from mcc.contracts.drones import NOT_CHOSEN
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import Text
+from mcc.fetching import Fetched, FetchLimits, FetchRequest, WebError, WebWire
+from mcc.side_process import CutOff, SideProcess
 
 READING_SECONDS = 10.0
 """Processor time for extracting the text of a page."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from drone.tools.web.wire import FetchRequest, WebError
 from mcc.addresses import url_of
 from mcc.configuration.network import WebSearch
+from mcc.fetching import FetchRequest, WebError
 
 _URLS: Mapping[str, str] = {
     "brave": "https://api.search.brave.com/res/v1/web/search",

@@ -1,13 +1,13 @@
 """Orders that compact a session: what they are shown of it, and the base that they leave to it."""
 
-from drone.agent.ports.messages import UserMessage
-from drone.agent.ports.opening import SessionOpening
-from drone.agent.ports.shown import ShownMessage, canonical
-from drone.agent.state.own_messages import OwnMessages
 from drone.worker.loop import AsyncStore
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.stored_turns import NewBase
+from mcc.transcript.messages import UserMessage
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.own_messages import OwnMessages
+from mcc.transcript.shown import ShownMessage, canonical
 
 
 async def next_turn(store: AsyncStore, order: WorkOrder, session_id: str, *, begun: bool) -> WorkOrder | OrderOutcome:
@@ -23,13 +23,18 @@ async def next_turn(store: AsyncStore, order: WorkOrder, session_id: str, *, beg
 
 def compacted_base(session_id: str, outcome: OrderOutcome, own: OwnMessages, opening: SessionOpening) -> NewBase | None:
     """What the session is shown from now on, through the last turn of `opening`; None where nothing was shortened."""
-    if outcome.status is not OrderStatus.SUCCEEDED or not own.summarised or not opening.shown:
+    if outcome.status is not OrderStatus.SUCCEEDED or not opening.shown:
         return None
-    through = opening.shown[-1].turn
-    summary, *kept = own.with_summaries(opening.shown, (), through)
-    assert isinstance(summary.message, UserMessage)
-    # The number of its entry is that of another journal than the turn's.
-    context = (ShownMessage.of(summary.message, "", through, 0), *kept)
+    through, shown = opening.shown[-1].turn, own.shown_before(opening.shown)
+    if own.summarised:
+        summary, *kept = own.with_summaries(shown, (), through)
+        assert isinstance(summary.message, UserMessage)
+        # The number of its entry is that of another journal than the turn's.
+        context = (ShownMessage.of(summary.message, "", through, 0), *kept)
+    elif shown != opening.shown:
+        context = shown
+    else:
+        return None
     turns = dict.fromkeys(message.order_id for message in opening.shown if message.order_id)
-    text = canonical(context).decode()
-    return NewBase(text, "summary", tuple(turns), session_id=session_id, through_seq=through)
+    reason = "summary" if own.summarised else "results"
+    return NewBase(canonical(context).decode(), reason, tuple(turns), session_id=session_id, through_seq=through)

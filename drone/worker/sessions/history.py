@@ -18,7 +18,7 @@ from mcc.store.database.clock import moment
 from mcc.store.database.errors import UnknownOrder
 from mcc.store.history.history import CATCH_UP_SECONDS
 from mcc.store.history.indexing import PAGE, SaidEntry
-from mcc.store.history.scope import PastTurn
+from mcc.store.history.scope import PastTurn, turn_of
 from mcc.store.store import Store
 
 T = TypeVar("T")
@@ -51,7 +51,9 @@ class OrderHistory:
             turns = [_named(turns, str(turn))]
         late = await self._index(turns)
         done = await self._in_store(
-            lambda store: store.history.search(turns, question, self._redact, limit=most, seconds=0)
+            lambda store: store.history.search(
+                turns, question, self._redact, limit=most, seconds=0, asker=self._order.id
+            )
         )
         entries = [
             FoundEntry(f"{BACK * match.back}{item.turn}/{item.seq}", item.at, item.agent, item.kind, item.excerpt)
@@ -82,6 +84,13 @@ class OrderHistory:
             return None
         turns = await self._turns()
         return await self._in_store(lambda store: store.history.artifact(turns, handle))
+
+    async def order_of(self, record_id: str) -> str | None:
+        """The order before this one in which an agent has this record; None when there is none, or it was not reached
+        in time. Raises `JournalError`."""
+        turns = [turn for turn in await self._turns() if turn.order_id != self._order.id]
+        await self._index(turns)
+        return await self._in_store(lambda store: store.history.order_of(turns, record_id))
 
     def put_away(self) -> None:
         if self._indexing is None:
@@ -149,9 +158,9 @@ def _named(turns: Sequence[PastTurn], name: str) -> PastTurn:
     `HistoryRefused`."""
     back, number = name.count(BACK), name.lstrip(BACK)
     if _is_number(number):
-        for turn in turns:
-            if turn.number == int(number) and back in (0, turn.back):
-                return turn
+        turn = turn_of(turns, int(number), back or None)
+        if turn is not None:
+            return turn
     known = sorted({turn.number for turn in turns if turn.back == 0})
     span = f"{known[0]} to {known[-1]}" if len(known) > 1 else str(known[0]) if known else "none"
     raise HistoryRefused(f"There is no turn {name[:40]!r} in this history; those of this session are {span}")

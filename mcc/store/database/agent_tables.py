@@ -56,6 +56,8 @@ class ApprovalRow(Row, table=True):
     expires_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     decided_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     used_seq: int | None = None
+    door: str | None = None
+    token_id: str | None = None
 
 
 class GrantRow(Row, table=True):
@@ -72,6 +74,8 @@ class GrantRow(Row, table=True):
     principal: str
     approval_id: str
     created_at: int = Field(sa_type=sa.BigInteger)
+    door: str | None = None
+    token_id: str | None = None
 
 
 class NoteRow(Row, table=True):

@@ -8,7 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from mcc.contracts.ids import lowest_id
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CLOCKS_DIFFER = timedelta(days=1)
+"""How far a machine's clock may be set between the two looks that give a row its id and its time; ids bound what is
+read of the index."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -58,3 +64,9 @@ def moment(microseconds: int) -> datetime:
 
 def moment_or_none(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else moment(microseconds)
+
+
+def id_at(at: datetime, shift: timedelta) -> str:
+    """The lowest id of a time that lies so far from this one. Computed as a number: no time need be that early, or that
+    late."""
+    return lowest_id((micros(at) + shift // timedelta(microseconds=1)) // 1_000)

@@ -13,13 +13,13 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlmodel import SQLModel
 
 
-def among(column: sa.ColumnElement[Any], parameter: str) -> sa.ColumnElement[bool]:
-    """Whether the column is in the list bound to `parameter`, of texts or whole numbers; the list is empty by default.
+def among(column: sa.ColumnElement[Any], parameter: str, values: Sequence[Any] = ()) -> sa.ColumnElement[bool]:
+    """Whether the column is in the list bound to `parameter`, of texts or whole numbers; by default it is `values`.
 
     `IN (?, ?, …)` is a different statement for every length: each connection would prepare and keep dozens of them.
     """
     item = sa.BigInteger if isinstance(column.type, sa.Integer) else sa.Text
-    return _Among(column, sa.bindparam(parameter, (), type_=_List(item)))
+    return _Among(column, sa.bindparam(parameter, values, type_=_List(item)))
 
 
 class _List(sa.TypeDecorator[Iterable[Any]]):

@@ -46,6 +46,8 @@ class DocumentRow(Row, table=True):
     created_at: int = Field(sa_type=sa.BigInteger)
     updated_at: int = Field(sa_type=sa.BigInteger)
     deleted_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    door: str | None = None
+    token_id: str | None = None
 
 
 class DocumentHeadRow(Row, table=True):
@@ -104,6 +106,8 @@ class DocumentHistoryRow(Row, table=True):
     undo_json: str
     removed: bool
     done_json: str | None = None
+    door: str | None = None
+    token_id: str | None = None
 
 
 class DocumentKeyRow(Row, table=True):

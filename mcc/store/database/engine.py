@@ -23,6 +23,7 @@ from mcc.store.database.connections import (
 from mcc.store.database.direct import flush
 from mcc.store.database.errors import StoreError, StoreUnavailable
 from mcc.store.database.foreign_errors import ConnectionLost, translated
+from mcc.store.database.last import do_last, forget_last
 from mcc.store.database.links import Links
 from mcc.store.database.postgres import PostgresSessions, opened_postgres
 
@@ -158,7 +159,9 @@ class Database:
         done = False
         try:
             with self._writing, self._connection(single) as connection:
+                forget_last(connection)
                 answer = work(connection)
+                do_last(connection)
                 if not repeatable:
                     # Otherwise the last statements are sent with COMMIT, whose outcome may stay unknown.
                     flush(connection)

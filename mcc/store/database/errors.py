@@ -12,21 +12,28 @@ StoreError
 ├── BadEntry              fail the order as internal: the database refuses its data
 └── StoreRefused          tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
-    ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
+    ├── IdempotencyConflict, SessionBusy, OrderOfOthers, DocumentBusy, NotAConversation
     ├── ContextIsFixed, SessionOfDocument, UnknownTurn, NothingToCompact, CannotRepeat
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
-    ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
+    ├── UnknownApproval, AlreadyDecided, ItemChanged, ApprovalOver, CannotRemember, UnknownGrant
     ├── UnknownNote, TooManyNotes, UnknownServerTool
     ├── UnknownArtifact, CannotAttach, TooManyFiles
-    ├── QueueFull, TooManyControls
+    ├── SpentLink, UnknownSignin, SpentCode, TooManyLogins, SpentLogout,
+    │   DisabledPerson, PersonOfProvider
+    ├── UnknownView, TooManyViews, UnknownDrone
+    ├── UnknownSchedule, TooManySchedules, ScheduleNameTaken, ScheduleChanged
+    ├── UnknownWebhook, TooManyWebhooks, WebhookNameTaken, WebhookIsBuiltIn, SecretsOverlap, WebhookIsOff
+    ├── UnknownDelivery, DeliveryIsNotDead
+    ├── QueueFull, BudgetUsedUp, TooManyControls
     ├── JournalPruned
-    ├── NotRevertible
+    ├── NotRevertible, NotDeliverable
     └── CannotFork
         └── ForkOfPruned
 """
 
 from collections.abc import Mapping
 
+from mcc.contracts.budgets import BudgetOfDay
 from mcc.contracts.order import WorkOrder
 
 
@@ -115,6 +122,10 @@ class SessionBusy(StoreRefused):
     pass
 
 
+class OrderOfOthers(StoreRefused):
+    """To take the place of this order, or to steer it, needs the right `operate`, as somebody else placed it."""
+
+
 class DocumentBusy(StoreRefused):
     """An unfinished order generates the document."""
 
@@ -147,6 +158,34 @@ class UnknownApproval(StoreRefused):
     """There is no inbox item with this id for this kind of decision."""
 
 
+class UnknownView(StoreRefused):
+    pass
+
+
+class UnknownDrone(StoreRefused):
+    """No live drone has this name."""
+
+
+class TooManyViews(StoreRefused):
+    """The principal has as many saved views as are kept."""
+
+
+class UnknownSchedule(StoreRefused):
+    pass
+
+
+class TooManySchedules(StoreRefused):
+    """There are as many schedules as are kept."""
+
+
+class ScheduleNameTaken(StoreRefused):
+    """Another schedule has this name."""
+
+
+class ScheduleChanged(StoreRefused):
+    """Somebody else changed the schedule since it was read."""
+
+
 class UnknownNote(StoreRefused):
     """There is no such note in this project."""
 
@@ -171,6 +210,50 @@ class AlreadyDecided(StoreRefused):
     """The item was decided differently before."""
 
 
+class ItemChanged(StoreRefused):
+    """The item is not the one that was shown to whoever decides it."""
+
+
+class SpentLink(StoreRefused):
+    """The link signs nobody in: it was used, is too old, or never was."""
+
+
+class UnknownSignin(StoreRefused):
+    pass
+
+
+class SpentLogout(StoreRefused):
+    """A logout token of a provider of identities that was carried out before."""
+
+
+class DisabledPerson(StoreRefused):
+    """The provider vouches for somebody who is disabled here."""
+
+
+class PersonOfProvider(StoreRefused):
+    """A provider of identities decides this about its people."""
+
+
+class UnknownPerson(StoreRefused):
+    pass
+
+
+class UnknownToken(StoreRefused):
+    pass
+
+
+class TooManyTokens(StoreRefused):
+    pass
+
+
+class SpentCode(StoreRefused):
+    """No command line waits with this code: it was decided, is too old, or never was."""
+
+
+class TooManyLogins(StoreRefused):
+    pass
+
+
 class ApprovalOver(StoreRefused):
     """The item expired, or its order or agent has ended."""
 
@@ -181,6 +264,38 @@ class CannotRemember(StoreRefused):
 
 class UnknownGrant(StoreRefused):
     """There is no such grant."""
+
+
+class UnknownWebhook(StoreRefused):
+    """There is no such endpoint."""
+
+
+class TooManyWebhooks(StoreRefused):
+    """There are as many endpoints as may be."""
+
+
+class WebhookNameTaken(StoreRefused):
+    """Another endpoint has this name."""
+
+
+class WebhookIsBuiltIn(StoreRefused):
+    """The endpoint for the `webhook_url` of orders has neither another name nor another address."""
+
+
+class SecretsOverlap(StoreRefused):
+    """Two secrets sign already, so that there is no room for a third."""
+
+
+class WebhookIsOff(StoreRefused):
+    """Nothing is sent to the endpoint, so that it cannot be tested."""
+
+
+class UnknownDelivery(StoreRefused):
+    """There is no such delivery, or not any more."""
+
+
+class DeliveryIsNotDead(StoreRefused):
+    """The delivery is not given up, so that there is nothing to replay."""
 
 
 class UnknownServerTool(StoreRefused):
@@ -207,6 +322,15 @@ class QueueFull(StoreRefused):
     """The maximum number of orders is queued."""
 
 
+class BudgetUsedUp(StoreRefused):
+    """What is left of a day's budget is less than the order would reserve. `seconds`: until the next day's begins."""
+
+    def __init__(self, sentence: str, left: BudgetOfDay, seconds: float) -> None:
+        super().__init__(sentence)
+        self.left = left
+        self.seconds = seconds
+
+
 class JournalPruned(StoreRefused):
     """The journal of this order was pruned; its record and its outcome are kept."""
 
@@ -221,6 +345,10 @@ class CannotFork(StoreRefused):
 
 class NotRevertible(StoreRefused):
     """The order changed nothing that can be reverted, or not from the requested entry on."""
+
+
+class NotDeliverable(StoreRefused):
+    """The order did not work on a git address."""
 
 
 class ForkOfPruned(CannotFork):

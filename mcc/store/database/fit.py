@@ -24,7 +24,21 @@ OLDEST_SQLITE = (3, 35, 0)
 NEVER_CHANGED = frozenset({"journal", "blobs", "audit"})
 """Tables whose rows nobody may change, so that nobody needs the right to."""
 
-NEVER_DELETED = frozenset({"artifact_chunks", "audit", "mcp_pins", "mcp_tokens"})
+NEVER_DELETED = frozenset(
+    {
+        "api_tokens",
+        "artifact_chunks",
+        "audit",
+        "budget_days",
+        "budget_rules",
+        "mcp_pins",
+        "mcp_tokens",
+        "people",
+        "preferences",
+        "seen_before",
+        "usage_days",
+    }
+)
 """Tables whose rows stay for good, or go with those of another table (`ON DELETE CASCADE`, as the tables' owner)."""
 
 _LOOK = """

@@ -12,7 +12,7 @@ NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 class HistoryEntryRow(Row, table=True):
     """One journal entry that has words. `id` grows with the time of the entry; `turn` is that of its order.
 
-    `words`: see `mcc.store.history.words`; an index of their words is kept beside the table, on SQLite by triggers.
+    `words`: see `mcc.store.rows.words`; an index of their words is kept beside the table, on SQLite by triggers.
     """
 
     __tablename__ = "history_entries"

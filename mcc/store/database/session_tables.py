@@ -35,6 +35,8 @@ class SessionRow(Row, table=True):
     forked_turn: int | None = None
     forked_order_id: str | None = None
     compacts: str | None = None
+    door: str | None = None
+    token_id: str | None = None
 
 
 class SessionReadRow(Row, table=True):
@@ -74,7 +76,21 @@ class SessionWordsRow(Row, table=True):
     taken_by: str | None = None
 
 
+class RequestRow(Row, table=True):
+    """A pull or merge request that a session has opened at a forge of the configuration."""
+
+    __tablename__ = "requests"
+    __table_args__ = (sa.Index("requests_of_session", "session_id"),)
+
+    forge: str = Field(primary_key=True)
+    project: str = Field(primary_key=True)
+    number: int = Field(primary_key=True, sa_type=sa.BigInteger, sa_column_kwargs={"autoincrement": False})
+    # No foreign key: the entries of an order must not wait for whoever has its session locked.
+    session_id: str
+
+
 SESSIONS = Row.metadata.tables["sessions"]
+REQUESTS = Row.metadata.tables["requests"]
 SESSION_READS = Row.metadata.tables["session_reads"]
 SESSION_TAINTS = Row.metadata.tables["session_taints"]
 SESSION_WORDS = Row.metadata.tables["session_words"]

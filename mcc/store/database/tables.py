@@ -3,8 +3,12 @@
 Those of sessions are defined in `mcc.store.database.session_tables`, those of documents in
 `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in `mcc.store.database.agent_tables`,
 those of files in `mcc.store.database.artifact_tables`, those of what sessions are shown in
-`mcc.store.database.transcript_tables`, those of what was said in them in `mcc.store.database.history_tables`; other
-modules import all of them from here.
+`mcc.store.database.transcript_tables`, those of what was said in them in `mcc.store.database.history_tables`, those of
+what people look at in `mcc.store.database.list_tables`, those that the sweep fills for them in
+`mcc.store.database.usage_tables`, those of sign-ins in `mcc.store.database.signin_tables`, those of people and their
+tokens in `mcc.store.database.people_tables`, those of budgets in `mcc.store.database.budget_tables`, those of schedules
+in `mcc.store.database.schedule_tables`, those of webhooks in `mcc.store.database.webhook_tables`, those of deliveries
+to triggers in `mcc.store.database.trigger_tables`; other modules import all of them from here.
 """
 
 import sqlalchemy as sa
@@ -20,9 +24,13 @@ from mcc.store.database.agent_tables import NOTES as NOTES
 from mcc.store.database.artifact_tables import ARTIFACT_CHUNKS as ARTIFACT_CHUNKS
 from mcc.store.database.artifact_tables import ARTIFACT_USES as ARTIFACT_USES
 from mcc.store.database.artifact_tables import ARTIFACTS as ARTIFACTS
+from mcc.store.database.budget_tables import BUDGET_DAYS as BUDGET_DAYS
+from mcc.store.database.budget_tables import BUDGET_RULES as BUDGET_RULES
 from mcc.store.database.columns import HALF_FILLED, Row, partial_index
 from mcc.store.database.columns import among as among
 from mcc.store.database.columns import size_of as size_of
+from mcc.store.database.control_tables import AUDIT as AUDIT
+from mcc.store.database.control_tables import CONTROLS as CONTROLS
 from mcc.store.database.document_tables import BLUEPRINTS as BLUEPRINTS
 from mcc.store.database.document_tables import DOCUMENT_HEADS as DOCUMENT_HEADS
 from mcc.store.database.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
@@ -31,12 +39,31 @@ from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
 from mcc.store.database.history_tables import HISTORY as HISTORY
 from mcc.store.database.history_tables import INDEXED as INDEXED
+from mcc.store.database.list_tables import SEEN as SEEN
+from mcc.store.database.list_tables import SEEN_BEFORE as SEEN_BEFORE
+from mcc.store.database.list_tables import VIEWS as VIEWS
+from mcc.store.database.people_tables import API_TOKENS as API_TOKENS
+from mcc.store.database.people_tables import PEOPLE as PEOPLE
+from mcc.store.database.schedule_tables import SCHEDULE_RUNS as SCHEDULE_RUNS
+from mcc.store.database.schedule_tables import SCHEDULES as SCHEDULES
+from mcc.store.database.session_tables import REQUESTS as REQUESTS
 from mcc.store.database.session_tables import SESSION_READS as SESSION_READS
 from mcc.store.database.session_tables import SESSION_TAINTS as SESSION_TAINTS
 from mcc.store.database.session_tables import SESSION_WORDS as SESSION_WORDS
 from mcc.store.database.session_tables import SESSIONS as SESSIONS
+from mcc.store.database.signin_tables import ONE_TIME as ONE_TIME
+from mcc.store.database.signin_tables import PREFERENCES as PREFERENCES
+from mcc.store.database.signin_tables import SIGNINS as SIGNINS
 from mcc.store.database.transcript_tables import BASES as BASES
 from mcc.store.database.transcript_tables import TRANSCRIPTS as TRANSCRIPTS
+from mcc.store.database.trigger_tables import TRIGGER_DELIVERIES as TRIGGER_DELIVERIES
+from mcc.store.database.usage_tables import LIST_PROGRESS as LIST_PROGRESS
+from mcc.store.database.usage_tables import ORDER_WORDS as ORDER_WORDS
+from mcc.store.database.usage_tables import USAGE_DAYS as USAGE_DAYS
+from mcc.store.database.usage_tables import USAGE_OUTBOX as USAGE_OUTBOX
+from mcc.store.database.webhook_tables import WEBHOOK_DELIVERIES as WEBHOOK_DELIVERIES
+from mcc.store.database.webhook_tables import WEBHOOK_ENDPOINTS as WEBHOOK_ENDPOINTS
+from mcc.store.database.webhook_tables import WEBHOOK_EVENTS as WEBHOOK_EVENTS
 
 
 def _status_in(*statuses: OrderStatus) -> str:
@@ -51,6 +78,14 @@ class OrderRow(Row, table=True):
     """The part of an order that does not change while it runs.
 
     `pruned_at`: since then the journal may not be read; `emptied_at`: since then its entries are deleted.
+
+    `agent` to `inbox` are there to find orders by; `agent` None: a version before them placed the order, and the sweep
+    has not filled them in yet. `model`: the requested one until the order has ended, then the one that its master
+    began with. `last_drone`: the name of the drone that held it last, once it has ended. `fingerprint`: what failures
+    of one cause have in common. `inbox`: the kind of the inbox item that it is once it has ended.
+
+    `budget_day`: the day whose budgets it reserved from, `reserved`: how many millionths of a US dollar it reserved of
+    each; None: of none. `budget_json`: whose they are, and the limits that its caller gave.
     """
 
     __tablename__ = "orders"
@@ -63,6 +98,12 @@ class OrderRow(Row, table=True):
             "orders_to_pack",
             "finished_at",
             where="finished_at IS NOT NULL AND packed_at IS NULL AND pruned_at IS NULL",
+        ),
+        sa.Index("orders_of_agent", "agent", "id"),
+        partial_index("orders_of_fingerprint", "fingerprint", "id", where="fingerprint IS NOT NULL"),
+        partial_index("failed_orders", "finished_at", "id", where="fingerprint IS NOT NULL"),
+        partial_index(
+            "orders_in_inbox", "principal", "finished_at", "id", where="finished_at IS NOT NULL AND inbox IS NOT NULL"
         ),
     )
 
@@ -80,6 +121,17 @@ class OrderRow(Row, table=True):
     pruned_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     emptied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     packed_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    agent: str | None = None
+    model: str | None = None
+    last_drone: str | None = None
+    fingerprint: str | None = None
+    inbox: str | None = None
+    door: str | None = None
+    token_id: str | None = None
+    budget_day: str | None = None
+    reserved: int | None = Field(default=None, sa_type=sa.BigInteger)
+    budget_json: str | None = None
+    has_webhook: bool | None = None
 
 
 class OrderLabelRow(Row, table=True):
@@ -204,6 +256,28 @@ class PackRow(Row, table=True):
     record: bytes | None = None
 
 
+class JournalPartRow(Row, table=True):
+    """A thousand entries of a journal in short (`mcc.store.rows.part_rows`): made by whoever needs them first, and not
+    part of backups."""
+
+    __tablename__ = "journal_parts"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    part: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    packed: bytes
+
+
+class DraftRow(Row, table=True):
+    """What a person has begun to write about an order."""
+
+    __tablename__ = "drafts"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    principal: str = Field(primary_key=True)
+    drafts_json: str
+    changed_at: int = Field(sa_type=sa.BigInteger)
+
+
 class BlobRow(Row, table=True):
     __tablename__ = "blobs"
 
@@ -223,7 +297,10 @@ class TextUseRow(Row, table=True):
 
 
 class DroneRow(Row, table=True):
-    """The lease of one incarnation of a drone. On SQLite `lease_until` is in microseconds since the boot `boot`."""
+    """The lease of one incarnation of a drone. On SQLite `lease_until` is in microseconds since the boot `boot`.
+
+    `draining`: what it says of itself; `drain`: what an operator told it, read when it renews its lease.
+    """
 
     __tablename__ = "drones"
     __table_args__ = (HALF_FILLED,)
@@ -234,6 +311,7 @@ class DroneRow(Row, table=True):
     state: str
     active: int = 0
     draining: bool = False
+    drain: str | None = None
     refused_messages: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
     started_at: int = Field(sa_type=sa.BigInteger)
     heartbeat_at: int = Field(sa_type=sa.BigInteger)
@@ -247,32 +325,6 @@ class SweeperRow(Row, table=True):
 
     name: str = Field(primary_key=True)
     beat_at: int = Field(sa_type=sa.BigInteger)
-
-
-class ControlRow(Row, table=True):
-    __tablename__ = "controls"
-    __table_args__ = (
-        sa.UniqueConstraint("order_id", "number", name="number_of_control"),
-        partial_index("open_controls", "order_id", where="applied_seq IS NULL AND refused_json IS NULL"),
-    )
-
-    id: str = Field(primary_key=True)
-    order_id: str = Field(foreign_key="orders.id")
-    number: int
-    kind: str
-    record_id: str | None = None
-    message_json: str | None = None
-    reason_json: str | None = None
-    mode: str | None = None
-    remove_tools_json: str | None = None
-    metadata_json: str | None = None
-    said_json: str | None = None
-    principal: str
-    requested_at: int = Field(sa_type=sa.BigInteger)
-    delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)
-    applied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
-    applied_seq: int | None = None
-    refused_json: str | None = None
 
 
 class ChatRecordRow(Row, table=True):
@@ -303,20 +355,6 @@ class WorkspaceLockRow(Row, table=True):
     __table_args__ = (sa.Index("lock_of_order", "order_id"),)
 
 
-class AuditRow(Row, table=True):
-    """Actions that no journal records, such as rollbacks and the doctor's repairs."""
-
-    __tablename__ = "audit"
-    __table_args__ = (sa.Index("audit_of_order", "order_id"), sa.Index("audit_by_kind", "kind", "id"))
-
-    id: str = Field(primary_key=True)
-    at: int = Field(sa_type=sa.BigInteger)
-    principal: str
-    kind: str
-    order_id: str | None = None
-    detail_json: str
-
-
 METADATA = Row.metadata
 ORDERS = METADATA.tables["orders"]
 LABELS = METADATA.tables["order_labels"]
@@ -324,11 +362,11 @@ KEYS = METADATA.tables["idempotency_keys"]
 STATE = METADATA.tables["order_state"]
 JOURNAL = METADATA.tables["journal"]
 PACKS = METADATA.tables["journal_packs"]
+JOURNAL_PARTS = METADATA.tables["journal_parts"]
+DRAFTS = METADATA.tables["drafts"]
 BLOBS = METADATA.tables["blobs"]
 TEXT_USES = METADATA.tables["text_uses"]
 DRONES = METADATA.tables["drones"]
 SWEEPERS = METADATA.tables["sweepers"]
-CONTROLS = METADATA.tables["controls"]
 RECORDS = METADATA.tables["chat_records"]
 WORKSPACE_LOCKS = METADATA.tables["workspace_locks"]
-AUDIT = METADATA.tables["audit"]

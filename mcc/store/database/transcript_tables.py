@@ -27,6 +27,7 @@ class TranscriptRow(Row, table=True):
 
 class BaseRow(Row, table=True):
     """Everything that a session is shown through turn `through_seq`: the stored text `digest`, owned by the session.
+    Turn 0: what a fork has from its source, which no rollback takes back.
 
     `order_id`: the turn that made it, `reason`: why. Since `voided_at` it does not count, as one of its turns was
     rolled back.

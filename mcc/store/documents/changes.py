@@ -113,7 +113,7 @@ class OpenChanges:
         at = micros(author.at)
         keep_blueprint(self.connection, blueprint, at)
         figures = figures_of(blueprint, change.state)
-        insert_document(self.connection, change, figures, name=blueprint.name, principal=author.principal or "", at=at)
+        insert_document(self.connection, change, figures, name=blueprint.name, author=author, at=at)
         self.states[change.state.id] = change.state
 
     def apply(

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.documents import CommandsDone, Counts, NodeStatus
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.shape import to_json
-from mcc.documents.change import Change, Step
+from mcc.documents.change import Author, Change, Step
 from mcc.documents.node import Node
 from mcc.documents.state import DocumentState
 from mcc.store.database.clock import micros, moment
@@ -154,7 +154,7 @@ def _head(connection: Connection, document_id: str, version: int) -> Any:
 
 
 def insert_document(
-    connection: Connection, change: Change, figures: Figures, *, name: str, principal: str, at: int
+    connection: Connection, change: Change, figures: Figures, *, name: str, author: Author, at: int
 ) -> None:
     """Insert the first version of a document; its blueprint's row must exist."""
     state = change.state
@@ -163,7 +163,9 @@ def insert_document(
         "title_json": text_json(state.title),
         "blueprint": state.blueprint,
         "name": name,
-        "principal": principal,
+        "principal": author.principal or "",
+        "door": author.door,
+        "token_id": author.token_id,
         "created_at": at,
         **_figures(change, figures, at),
     }
@@ -230,6 +232,8 @@ def _write_steps(connection: Connection, document_id: str, steps: Sequence[Step]
             "at": micros(step.at),
             "set_by": step.by,
             "principal": step.principal,
+            "door": step.door,
+            "token_id": step.token_id,
             "order_id": step.order_id,
             "record_id": step.record_id,
             "command": step.command,
@@ -258,6 +262,8 @@ def step_of(row: Any) -> Step:
         node=text_of(row.node_json) or "",
         fields={name: (before, after) for name, (before, after) in fields.items()},
         principal=row.principal,
+        door=row.door,
+        token_id=row.token_id,
         order_id=row.order_id,
         record_id=row.record_id,
         command_id=row.command_id,

@@ -13,12 +13,13 @@ from mcc.store.database.clock import moment
 from mcc.store.database.errors import BadCursor
 from mcc.store.database.tables import BLUEPRINTS, DOCUMENT_HISTORY, DOCUMENTS, STATE, among
 from mcc.store.documents.rows import step_of, unknown_document
+from mcc.store.rows.actors import token_name, who
 from mcc.store.rows.order_rows import text_of
 from mcc.store.rows.values import Page
 from mcc.store.rows.views import has_status
 
 _SUMMARY = (
-    sa.select(DOCUMENTS, BLUEPRINTS.c.version.label("blueprint_version"))
+    sa.select(DOCUMENTS, token_name(DOCUMENTS), BLUEPRINTS.c.version.label("blueprint_version"))
     .join(BLUEPRINTS, BLUEPRINTS.c.digest == DOCUMENTS.c.blueprint)
     .where(DOCUMENTS.c.deleted_at.is_(None))
 )
@@ -86,6 +87,7 @@ def _summaries(connection: Connection, rows: Sequence[sa.RowMapping]) -> list[Do
             order_id=generated_by.get(row["id"]),
             created_at=moment(row["created_at"]),
             updated_at=moment(row["updated_at"]),
+            **who(row),
         )
         for row in rows
     ]

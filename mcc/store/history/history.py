@@ -9,22 +9,22 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import fact_of
-from mcc.contracts.history import HistoryFound, HistoryMatch
+from mcc.contracts.history import HistoryFound, HistoryMatch, HistoryTurn
 from mcc.contracts.order import WorkOrder
 from mcc.store.database.clock import moment
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable
-from mcc.store.database.tables import HISTORY, JOURNAL, TEXT_USES, among
+from mcc.store.database.tables import HISTORY, JOURNAL, ORDERS, SESSIONS, TEXT_USES, among
 from mcc.store.history.indexing import PAGE, Indexer, Redact, SaidPage, said_after, stored_words_of
 from mcc.store.history.ranking import best_matches
 from mcc.store.history.scope import PastTurn, turns_before, turns_of
 from mcc.store.history.spoken import EntryText, excerpt_of, spoken_in
-from mcc.store.history.words import Term, terms_of
 from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.packs import rows_in_pack
 from mcc.store.rows.session_rows import session_row
 from mcc.store.rows.texts import digests, whole
 from mcc.store.rows.views import unknown_order
+from mcc.store.rows.words import Term, terms_of
 
 CATCH_UP_SECONDS = 5.0
 """How long a search reads journals that are not indexed yet."""
@@ -34,12 +34,24 @@ ALIKE = 4
 
 _MATCHED = sa.select(HISTORY).where(among(HISTORY.c.id, "numbers"))
 _ENTRIES = sa.select(JOURNAL).where(JOURNAL.c.order_id == sa.bindparam("of"), among(JOURNAL.c.seq, "numbers"))
+_OF_RECORD = (
+    sa.select(HISTORY.c.order_id)
+    .where(among(HISTORY.c.order_id, "owners"), HISTORY.c.record_id == sa.bindparam("record"))
+    .limit(1)
+)
+_TURN = ORDERS.alias("turn")
+_COMPACTING = (
+    sa.select(ORDERS.c.id)
+    .join(SESSIONS, SESSIONS.c.id == ORDERS.c.session_id)
+    .where(SESSIONS.c.compacts.in_(sa.select(_TURN.c.session_id).where(among(_TURN.c.id, "owners"))))
+)
+"""The orders that compact the sessions of these turns: what they put away is theirs."""
 _TEXTS = (
     sa.select(TEXT_USES.c.digest)
     .where(
         TEXT_USES.c.digest >= sa.bindparam("handle"),
         TEXT_USES.c.digest < sa.bindparam("beyond"),
-        among(TEXT_USES.c.owner, "owners"),
+        sa.or_(among(TEXT_USES.c.owner, "owners"), TEXT_USES.c.owner.in_(_COMPACTING)),
     )
     .limit(1)
 )
@@ -68,6 +80,8 @@ class Matches:
             items=tuple(match.item for match in self.matches),
             not_searched=tuple(sorted({turn.number for turn in self.not_searched})),
             pruned=tuple(sorted({turn.number for turn in self.pruned})),
+            turns_not_searched=tuple(map(_named, self.not_searched)),
+            turns_pruned=tuple(map(_named, self.pruned)),
         )
 
 
@@ -103,10 +117,12 @@ class HistoryStore:
         *,
         limit: int = 10,
         seconds: float = CATCH_UP_SECONDS,
+        asker: str | None = None,
     ) -> Matches:
         """Entries of these turns that have at least one word of the question, the best `limit`.
 
-        Turns that are not indexed yet are, for at most `seconds`.
+        Turns that are not indexed yet are, for at most `seconds`. `asker`: the order that searches. Its prompt comes
+        last: questions repeat its words, and it is shown to whoever asks.
         """
         try:
             late = self.index(turns, redact, seconds)
@@ -122,7 +138,8 @@ class HistoryStore:
             once: dict[tuple[str, str], Any] = {}
             for row in (rows[number] for number in numbers if number in rows):
                 once.setdefault((row.order_id, row.words), row)
-            best = [*once.values()][:limit]
+            # Sorting keeps the rank of all others.
+            best = sorted(once.values(), key=lambda row: row.order_id == asker and row.kind == "prompt")[:limit]
             texts = _texts(connection, [(by_order[row.order_id], row.seq) for row in best])
             return [
                 _match(row, by_order[row.order_id], spoken, redact, terms)
@@ -143,10 +160,20 @@ class HistoryStore:
 
         return self._database.read(page)
 
+    def order_of(self, turns: Sequence[PastTurn], record_id: str) -> str | None:
+        """The order among these turns to which the record of an agent belongs, as far as they are indexed; None when
+        there is none."""
+        among_turns = {"record": record_id, "owners": [turn.order_id for turn in turns]}
+        return self._database.read(lambda connection: connection.execute(_OF_RECORD, among_turns).scalar())
+
     def artifact(self, turns: Sequence[PastTurn], handle: str) -> str | None:
         """The digest of a text of these turns that begins with `handle`; None when there is none."""
         span = {"handle": handle, "beyond": f"{handle}g", "owners": [turn.order_id for turn in turns]}
         return self._database.read(lambda connection: connection.execute(_TEXTS, span).scalar())
+
+
+def _named(turn: PastTurn) -> HistoryTurn:
+    return HistoryTurn(turn=turn.number, order_id=turn.order_id, session_id=turn.session_id, back=turn.back)
 
 
 def _match(row: Any, turn: PastTurn, spoken: EntryText, redact: Redact, terms: Sequence[Term]) -> Match:

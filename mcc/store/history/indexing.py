@@ -16,9 +16,9 @@ from mcc.store.database.engine import Database
 from mcc.store.database.tables import HISTORY, ORDERS
 from mcc.store.history.scope import PastTurn
 from mcc.store.history.spoken import LASTING, EntryText, spoken_in
-from mcc.store.history.words import session_word, stored_words
 from mcc.store.rows.order_rows import entries_after
 from mcc.store.rows.texts import parsed
+from mcc.store.rows.words import session_word, stored_words
 
 PAGE = 200
 """Entries that are read and indexed at a time."""

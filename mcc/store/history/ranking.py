@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.store.database.tables import HISTORY, among
 from mcc.store.history.scope import PastTurn
-from mcc.store.history.words import Term, session_word
+from mcc.store.rows.words import Term, having_all, session_word
 
 MOST_WITH_A_WORD = 5_000
 """Entries that a word may have. A more common one says little: it counts only where no word of the question is rarer,
@@ -71,10 +71,8 @@ def _having(
 ) -> Sequence[int]:
     """The newest entries that have all of these words."""
     is_postgres = connection.dialect.name == "postgresql"
-    quote, beginning, also, either = ("'", ":*", "&", "|") if is_postgres else ('"', " *", "AND", "OR")
-    # Stored words have letters and digits of ASCII alone: nothing in a question reaches a database's query language.
+    quote, also, either = ("'", "&", "|") if is_postgres else ('"', "AND", "OR")
     any_session = f" {either} ".join(f"{quote}{word}{quote}" for word in sessions)
-    words = (f"{quote}{term.stored}{quote}{beginning if term.begins else ''}" for term in terms)
-    query = f" {also} ".join([f"({any_session})", *words])
+    query = f"({any_session}) {also} {having_all(terms, connection.dialect.name)}"
     parameters = {"query": query, "ids": list(ids) if is_postgres else json.dumps(ids), "most": most}
     return connection.execute(_HAVING[connection.dialect.name], parameters).scalars().all()

@@ -82,6 +82,11 @@ def turns_of(connection: Connection, session_id: str) -> Sequence[PastTurn]:
     return [*_chain(connection, _Place(session_id, LAST_TURN))]
 
 
+def turn_of(turns: Sequence[PastTurn], number: int, back: int | None = None) -> PastTurn | None:
+    """The turn of this number, so many forks `back`; without that the one that is the fewest forks back."""
+    return next((turn for turn in turns if turn.number == number and back in (None, turn.back)), None)
+
+
 def _chain(connection: Connection, place: _Place | None) -> Iterator[PastTurn]:
     for back in range(MOST_FORKS + 1):
         # A retry stands where the turn stands that it repeats.

@@ -13,7 +13,7 @@ from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_groups import TOOL_GROUPS
-from mcc.store.history.words import Term
+from mcc.store.rows.words import Term
 
 HistoryKind: TypeAlias = Literal["prompt", "attachment", "steer", "task", "text", "call", "tool", "report", "answer"]
 """What people asked, gave with it, and told later; what a subagent was to do; what an agent wrote; arguments and result

@@ -18,7 +18,7 @@ _HELD = (
 _LET_GO = sa.delete(ARTIFACT_USES).where(ARTIFACT_USES.c.order_id == sa.bindparam("of"))
 
 OPERATOR = "operator"
-"""The principal who may read and delete everybody's files."""
+"""The principal who may read everybody's files, and give them to orders."""
 
 
 def may_use(owner: str, principal: str) -> bool:

@@ -1,36 +1,43 @@
 """The audit: notes about actions that no journal records."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.ids import fresh_id
-from mcc.contracts.shape import Closed, JsonObject, Moment, to_json
-from mcc.store.database.clock import micros, moment
+from mcc.contracts.callers import Actor
+from mcc.contracts.ids import fresh_id, is_identifier
+from mcc.contracts.people import AuditNote as AuditNote
+from mcc.contracts.shape import JsonObject, to_json
+from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import BadEntry
+from mcc.store.database.errors import BadCursor, BadEntry
 from mcc.store.database.tables import AUDIT
+from mcc.store.rows.actors import token_name, who
 from mcc.store.rows.texts import parsed
-
-
-class AuditNote(Closed):
-    """One action. `kind` names it (`order.rolled_back`), `detail` holds its particulars."""
-
-    id: str
-    at: Moment
-    principal: str
-    kind: str
-    order_id: str | None = None
-    detail: JsonObject
-
+from mcc.store.rows.values import Page
 
 _ADD = sa.insert(AUDIT)
-_OF_ORDER = sa.select(AUDIT).where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)
-_FIRST = sa.select(AUDIT).where(AUDIT.c.kind == sa.bindparam("wanted")).order_by(AUDIT.c.id).limit(1)
+_AUDIT = sa.select(AUDIT, token_name(AUDIT))
+_OF_ORDER = _AUDIT.where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)
+_FIRST = _AUDIT.where(AUDIT.c.kind == sa.bindparam("wanted")).order_by(AUDIT.c.id).limit(1)
 _ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(hashtext(:kind))")
-_NEWEST = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"))
+_NEWEST = _AUDIT.order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which notes are wanted; None: any. `since`, `until`: from this time on, and before this time."""
+
+    who: str | None = None
+    kind: str | None = None
+    order_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    cursor: str | None = None
+    limit: int = 50
 
 
 class Audit:
@@ -39,14 +46,14 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def note(self, kind: str, *, principal: str, order_id: str | None = None, detail: JsonObject) -> str:
+    def note(self, kind: str, *, by: Actor, order_id: str | None = None, detail: JsonObject) -> str:
         """Add a note; answers its id. Raises `BadEntry` for a detail that is not JSON."""
         at = self._database.clock.now()
         return self._database.write(
-            lambda connection: add_note(connection, at, kind, principal=principal, order_id=order_id, detail=detail)
+            lambda connection: add_note(connection, at, kind, by=by, order_id=order_id, detail=detail)
         )
 
-    def note_once(self, kind: str, *, principal: str, detail: JsonObject) -> AuditNote:
+    def note_once(self, kind: str, *, by: Actor, detail: JsonObject) -> AuditNote:
         """The oldest note of this kind, which is added if there is none: however many ask at once, all get the same.
 
         Raises `BadEntry`.
@@ -58,7 +65,7 @@ class Audit:
             if connection.dialect.name == "postgresql":
                 connection.execute(_ONE_AT_A_TIME, {"kind": kind})
             if (row := connection.execute(_FIRST, {"wanted": kind}).first()) is None:
-                add_note(connection, at, kind, principal=principal, order_id=None, detail=detail)
+                add_note(connection, at, kind, by=by, order_id=None, detail=detail)
                 row = connection.execute(_FIRST, {"wanted": kind}).one()
             return _note(row)
 
@@ -77,6 +84,27 @@ class Audit:
         row = self._database.read(lambda connection: connection.execute(_FIRST, {"wanted": kind}).first())
         return None if row is None else _note(row)
 
+    def find(self, wanted: AuditFilter) -> Page[AuditNote]:
+        """Notes that fit all that is given, newest first. Raises `BadCursor`."""
+        if wanted.cursor is not None and not is_identifier(wanted.cursor):
+            raise BadCursor("this cursor is not one that a page of the audit gave; begin without one")
+        conditions = [
+            *([AUDIT.c.principal == wanted.who] if wanted.who is not None else []),
+            *([AUDIT.c.kind == wanted.kind] if wanted.kind is not None else []),
+            *([AUDIT.c.order_id == wanted.order_id] if wanted.order_id is not None else []),
+            *([AUDIT.c.id < wanted.cursor] if wanted.cursor is not None else []),
+        ]
+        # Ids, which sort by time, bound what is read of the audit; the time itself decides.
+        if wanted.since is not None:
+            conditions += [AUDIT.c.id >= id_at(wanted.since, -CLOCKS_DIFFER), AUDIT.c.at >= micros(wanted.since)]
+        if wanted.until is not None:
+            conditions += [AUDIT.c.id < id_at(wanted.until, CLOCKS_DIFFER), AUDIT.c.at < micros(wanted.until)]
+        if any("\0" in text for text in (wanted.who, wanted.kind, wanted.order_id) if text is not None):
+            return Page([], None)
+        newest = _AUDIT.where(*conditions).order_by(AUDIT.c.id.desc()).limit(wanted.limit + 1)
+        notes = self._database.read(lambda connection: [_note(row) for row in connection.execute(newest)])
+        return Page(notes[: wanted.limit], notes[wanted.limit - 1].id if len(notes) > wanted.limit else None)
+
     def list(self, limit: int = 50) -> Sequence[AuditNote]:
         """The newest notes, newest first."""
         return self._database.read(
@@ -85,7 +113,7 @@ class Audit:
 
 
 def add_note(
-    connection: Connection, at: datetime, kind: str, *, principal: str, order_id: str | None, detail: JsonObject
+    connection: Connection, at: datetime, kind: str, *, by: Actor, order_id: str | None, detail: JsonObject
 ) -> str:
     """Add a note in the transaction of the action that it describes; answers its id. Raises `BadEntry`."""
     note_id = fresh_id()
@@ -96,7 +124,7 @@ def add_note(
     row = {
         "id": note_id,
         "at": micros(at),
-        "principal": principal,
+        **by.columns,
         "kind": kind,
         "order_id": order_id,
         "detail_json": document,
@@ -110,7 +138,7 @@ def _note(row: sa.Row[tuple[object, ...]]) -> AuditNote:
     return AuditNote(
         id=known["id"],
         at=moment(known["at"]),
-        principal=known["principal"],
+        **who(known),
         kind=known["kind"],
         order_id=known["order_id"],
         detail=parsed(known["detail_json"]),

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import TRIGGER_DOOR, Actor
 from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal, merged
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.ids import root_record_id
@@ -18,11 +19,15 @@ from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
 from mcc.store.database.errors import TooManyControls
 from mcc.store.database.tables import CONTROLS, ORDERS, STATE
+from mcc.store.rows.actors import token_name, who
+from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import OrderState, requests_after, text_json, text_of
 from mcc.store.rows.texts import parsed
 
+CONTROL = sa.select(CONTROLS, token_name(CONTROLS))
 IS_OPEN = sa.and_(CONTROLS.c.applied_seq.is_(None), CONTROLS.c.refused_json.is_(None))
-_OF_ORDER = sa.select(CONTROLS).where(CONTROLS.c.order_id == sa.bindparam("wanted")).order_by(CONTROLS.c.number)
+CONTROL = sa.select(CONTROLS, token_name(CONTROLS))
+_OF_ORDER = CONTROL.where(CONTROLS.c.order_id == sa.bindparam("wanted")).order_by(CONTROLS.c.number)
 _APPLIED = (
     sa.update(CONTROLS)
     .where(CONTROLS.c.order_id == sa.bindparam("of"), IS_OPEN)
@@ -47,6 +52,7 @@ _REFUSE_ALL = (
 )
 _NUMBER = sa.update(STATE).where(STATE.c.order_id == sa.bindparam("wanted")).values(control_seq=sa.bindparam("number"))
 _ADD = sa.insert(CONTROLS)
+_OWNER = sa.select(ORDERS.c.principal, ORDERS.c.door).where(ORDERS.c.id == sa.bindparam("of"))
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _METADATA = sa.select(STATE.c.metadata_json).where(STATE.c.order_id == sa.bindparam("wanted"))
 _SET_METADATA = (
@@ -67,6 +73,7 @@ def control_of(row: sa.RowMapping) -> Control:
         remove_tools=tuple(json.loads(row["remove_tools_json"] or "[]")),
         metadata=json.loads(row["metadata_json"]) if row["metadata_json"] else None,
         said=Said.model_validate(parsed(row["said_json"])) if row["said_json"] else None,
+        **who(row),
         requested_at=moment(row["requested_at"]),
         delivered_at=moment_or_none(row["delivered_at"]),
         applied_at=moment_or_none(row["applied_at"]),
@@ -97,8 +104,28 @@ def controls_of(connection: Connection, order_id: str) -> list[Control]:
     return [control_of(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id}).mappings()]
 
 
-def add_control(connection: Connection, state: OrderState, control: Control, principal: str) -> None:
-    """Insert the control and set the order's `control_seq` to its number. The caller holds the order's lock."""
+def owner_of(connection: Connection, order_id: str) -> str:
+    """The principal that placed the order."""
+    return str(connection.scalar(_OWNER, {"of": order_id}))
+
+
+def is_own(connection: Connection, order_id: str, by: Actor) -> bool:
+    """Whether this principal placed the order."""
+    return owner_of(connection, order_id) == by.principal
+
+
+def joins(connection: Connection, order_id: str, by: Actor) -> bool:
+    """Whether the order is this principal's, or a trigger's as well as this is: what one has begun, all go on with."""
+    row = connection.execute(_OWNER, {"of": order_id}).one()
+    doors = (row.door or "", by.door or "")
+    return bool(row.principal == by.principal) or all(door.startswith(TRIGGER_DOOR) for door in doors)
+
+
+def add_control(connection: Connection, state: OrderState, control: Control, by: Actor) -> None:
+    """Insert the control and set the order's `control_seq` to its number. The caller holds the order's lock.
+
+    A control of somebody else's order is noted in the audit, whichever way it came; decisions have notes of their own.
+    """
     row = {
         "id": control.id,
         "order_id": state.order_id,
@@ -111,12 +138,16 @@ def add_control(connection: Connection, state: OrderState, control: Control, pri
         "remove_tools_json": json.dumps(control.remove_tools) if control.remove_tools else None,
         "metadata_json": None if control.metadata is None else to_json(control.metadata).decode(),
         "said_json": None if control.said is None else to_json(control.said).decode(),
-        "principal": principal,
+        **by.columns,
         "requested_at": micros(control.requested_at),
         "refused_json": text_json(control.refused),
     }
     connection.execute(_ADD, row)
     connection.execute(_NUMBER, {"wanted": state.order_id, "number": control.number})
+    if control.kind is not ControlKind.DECIDE and not is_own(connection, state.order_id, by):
+        detail = {"control": control.id, "kind": control.kind.value}
+        at = control.requested_at
+        add_note(connection, at, "control", by=by, order_id=state.order_id, detail=detail)
 
 
 MOST_OPEN = 1_000

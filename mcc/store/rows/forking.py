@@ -11,8 +11,9 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fold import Fold
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
-from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.contracts.ids import delivery_record_id, fresh_id, root_record_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     JOURNAL_VERSION,
@@ -158,11 +159,13 @@ def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text
 def _copied(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
     """The entries that a fork copies: those of agents from the master's start on, and applied controls.
 
-    Left out are entries about the order itself, questions to people and their answers, and the end or cancel of the
-    master.
+    Left out are entries about the order itself and its delivery, questions to people and their answers, and the end or
+    cancel of the master.
     """
-    begun = False
+    begun, delivery = False, delivery_record_id(entries[0].order_id) if entries else None
     for entry in entries:
+        if entry.record_id == delivery:
+            continue
         begun = begun or (entry.record_id == root and isinstance(entry.data, AgentStarted))
         if _is_copied(entry.fact, begun, whole=entry.record_id in (None, root)):
             yield entry
@@ -173,7 +176,7 @@ def _is_copied(fact: AnyFact, begun: bool, *, whole: bool) -> bool:
     match fact:
         case OrderQueued() | OrderClaimed() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
             return False
-        case OrderFinished():
+        case OrderFinished() | DeliveryStarted() | DeliveryFinished():
             return False
         case ControlApplied():
             return fact.control != "cancel" if whole else begun
@@ -271,6 +274,9 @@ def same_input(source: WorkOrder, at: datetime) -> NewOrder:
         "when_busy": WhenBusy.ENQUEUE,
         "write": False,
     }
+    if source.requested_limits is not None:
+        # What the budget of that day left is none of the input.
+        again["limits"] = source.requested_limits if source.requested_limits.model_fields_set else None
     if source.kind is OrderKind.GENERATE:
         # The document got this metadata when the source was placed; people may have changed it since.
         generation = source.generation and source.generation.model_copy(update={"metadata": {}})
@@ -288,8 +294,9 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
             f"order {source.id} is {source.status.value}: a retry is for an order that has ended; "
             "cancel it first, or fork it"
         )
-    if source.kind is OrderKind.REVERT:
-        raise CannotFork(f"order {source.id} reverts another one: ask for that again, it begins from what is there now")
+    if source.kind in (OrderKind.REVERT, OrderKind.DELIVER):
+        what = f"{source.kind.value}s what another one did"
+        raise CannotFork(f"order {source.id} {what}: ask for that again, it begins from what is there now")
     new = same_input(source, at).model_copy(update={"session_id": source.session_id})
     origin = OrderOrigin(kind="retry", order_id=source.id)
     made = DerivedOrder(new, origin, {"retry": source.id}, words=source.words)
@@ -314,8 +321,9 @@ def fork_of(
     """
     _check_repeatable(source)
     _check_version(source, journal_version)
-    if source.kind is OrderKind.REVERT:
-        raise CannotFork(f"order {source.id} reverts another one, which has no conversation to go on with")
+    if source.kind in (OrderKind.REVERT, OrderKind.DELIVER):
+        what = f"{source.kind.value}s what another one did"
+        raise CannotFork(f"order {source.id} {what}, which has no conversation to go on with")
     if source.kind is OrderKind.GENERATE:
         raise CannotFork(
             f"order {source.id} generates a document, which has one history: generate it again, or retry the order"

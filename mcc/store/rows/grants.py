@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.approvals import Grant
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.inbox_facts import ApprovalRequested, Remember
 from mcc.contracts.permission import SavedRule
@@ -16,12 +17,13 @@ from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadCursor, CannotRemember, UnknownGrant
 from mcc.store.database.tables import GRANTS, STATE
+from mcc.store.rows.actors import token_name, who
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import OrderState, text_json, text_of
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.values import Page
 
-REVOKED = "grant revoked"
+MADE, REVOKED = "grant.made", "grant.revoked"
 
 _ADD = sa.insert(GRANTS)
 _ONE = sa.select(GRANTS).where(GRANTS.c.id == sa.bindparam("wanted"))
@@ -56,7 +58,7 @@ class GrantStore:
         """Newest first. Raises `BadCursor`."""
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of grants gave; begin without one")
-        found = sa.select(GRANTS).order_by(GRANTS.c.id.desc()).limit(limit + 1)
+        found = sa.select(GRANTS, token_name(GRANTS)).order_by(GRANTS.c.id.desc()).limit(limit + 1)
         found = found if cursor is None else found.where(GRANTS.c.id < cursor)
         rows = self._database.read(lambda connection: connection.execute(found).mappings().all())
         return Page([_grant(row) for row in rows[:limit]], rows[limit - 1]["id"] if len(rows) > limit else None)
@@ -66,7 +68,7 @@ class GrantStore:
         rows = self._database.read(lambda connection: connection.execute(_OF_ORDER, {"of": order_id}).all())
         return [SavedRule.model_validate(parsed(row.rule_json)) for row in rows]
 
-    def revoke(self, grant_id: str, *, principal: str) -> None:
+    def revoke(self, grant_id: str, *, by: Actor) -> None:
         """Remove a grant, with an audit note: it allows no further calls. Raises `UnknownGrant`."""
         at = self._database.clock.now()
 
@@ -76,7 +78,7 @@ class GrantStore:
                 raise UnknownGrant(f"there is no grant {grant_id[:80]!r}")
             connection.execute(_DROP, {"wanted": grant_id})
             detail = {"grant": parsed(row["rule_json"]), "scope": row["scope"], "scope_id": row["scope_id"]}
-            add_note(connection, at, REVOKED, principal=principal, order_id=None, detail=detail)
+            add_note(connection, at, REVOKED, by=by, order_id=None, detail=detail)
 
         if not is_identifier(grant_id):
             raise UnknownGrant(f"there is no grant {grant_id[:80]!r}")
@@ -84,7 +86,7 @@ class GrantStore:
 
 
 def remember(
-    connection: Connection, state: OrderState, asked: ApprovalRequested, scope: Remember, principal: str, at: datetime
+    connection: Connection, state: OrderState, asked: ApprovalRequested, scope: Remember, by: Actor, at: datetime
 ) -> None:
     """Store the rule of this approval as a grant. The caller holds the order's lock. Raises `CannotRemember`."""
     if asked.would_save is None:
@@ -98,13 +100,16 @@ def remember(
         "scope_id": scope_id,
         "workspace_json": text_json(asked.workspace) if scope == "workspace" else None,
         "rule_json": to_json(asked.would_save).decode(),
-        "principal": principal,
+        **by.columns,
         "approval_id": asked.approval_id,
         "created_at": micros(at),
     }
     # Approving twice by one rule must not leave a second grant behind when the first is revoked.
     if connection.execute(_SAME, row).first() is None:
         connection.execute(_ADD, row)
+        # It may outlive the journal in which the approval stands.
+        detail = {"grant": row["id"], "rule": parsed(row["rule_json"]), "scope": scope, "scope_id": scope_id}
+        add_note(connection, at, MADE, by=by, order_id=state.order_id, detail=detail)
 
 
 def _grant(row: sa.RowMapping) -> Grant:
@@ -116,6 +121,7 @@ def _grant(row: sa.RowMapping) -> Grant:
             "scope_id": row["scope_id"],
             "workspace": text_of(row["workspace_json"]),
             "by": row["principal"],
+            **who(row),
             "approval_id": row["approval_id"],
             "created_at": moment(row["created_at"]),
         }

@@ -1,6 +1,6 @@
 """Rows of the inbox, written in the transaction of the journal entries that they mirror."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 import sqlalchemy as sa
@@ -10,6 +10,7 @@ from mcc.contracts.approvals import AnyItem, ItemByKind
 from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.inbox_facts import (
     OUTLINE,
@@ -48,13 +49,17 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros, moment, moment_or_none
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import APPROVALS, GRANTS
+from mcc.store.database.tables import APPROVALS, GRANTS, STATE
+from mcc.store.rows.actors import token_name, who
 from mcc.store.rows.order_rows import text_json, text_of
 from mcc.store.rows.texts import parsed
 
 STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}
 
 _ADD = sa.insert(APPROVALS)
+ITEM = sa.select(APPROVALS, token_name(APPROVALS), STATE.c.session_id).join(
+    STATE, STATE.c.order_id == APPROVALS.c.order_id
+)
 PENDING = APPROVALS.c.status == sa.literal_column("'pending'")
 """A literal, so that the partial indexes of pending items are used; with a parameter SQLite would also prepare the
 statement again at each execution."""
@@ -68,10 +73,14 @@ DECIDE = (
     sa.update(APPROVALS)
     .where(APPROVALS.c.id == sa.bindparam("wanted"), APPROVALS.c.order_id == sa.bindparam("of"), PENDING)
     .values(
-        {name: sa.bindparam(f"new_{name}") for name in ("status", "decision", "principal", "note_json", "remember")}
+        {
+            name: sa.bindparam(f"new_{name}")
+            for name in ("status", "decision", "principal", "door", "note_json", "remember")
+        }
         | {name: sa.bindparam(f"new_{name}") for name in ("answer_json", "answers_json", "decided_at")}
     )
 )
+_UNDECIDED = {column.name: None for column in APPROVALS.columns} | {"token_json": None}
 _USE = (
     sa.update(APPROVALS)
     .where(
@@ -115,7 +124,7 @@ def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple
                 pass
             case GateChecked() | VerifyChecked() | ControlApplied() | BudgetWarned() | TranscriptCompacted():
                 pass
-            case WorkspaceHeld():
+            case WorkspaceHeld() | DeliveryStarted() | DeliveryFinished():
                 pass
             case DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted() | WorktreeMade() | WorktreeEnded():
                 pass
@@ -133,6 +142,7 @@ def decision_row(order_id: str, decided: ApprovalDecided, at: int) -> dict[str, 
         "new_status": STATUS_OF[decided.decision],
         "new_decision": None if decided.decision == "expired" else decided.decision,
         "new_principal": decided.by,
+        "new_door": decided.door,
         "new_note_json": text_json(decided.note),
         "new_remember": decided.remember,
         "new_answer_json": None,
@@ -149,6 +159,7 @@ def answer_row(order_id: str, answered: QuestionAnswered, at: int) -> dict[str, 
         "new_status": "expired" if answered.expired else "declined" if answered.declined else "answered",
         "new_decision": None,
         "new_principal": answered.by,
+        "new_door": answered.door,
         "new_note_json": None,
         "new_remember": None,
         "new_answer_json": text_json(answered.answer),
@@ -179,7 +190,21 @@ def _item_row(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id:
     }
 
 
-def item_of(row: sa.RowMapping) -> AnyItem:
+def item_when_asked(session_id: str, entry: Entry) -> AnyItem | None:
+    """The item that this entry put into the inbox, as it was then; None for an entry of another kind."""
+    match entry.data:
+        case ApprovalRequested() as asked:
+            kind, item_id = "outline" if asked.tool == OUTLINE and not asked.call_id else "approval", asked.approval_id
+        case QuestionAsked() as question:
+            kind, item_id = "question", question.question_id
+        case _:
+            return None
+    return item_of(
+        {**_UNDECIDED, **_item_row(entry.order_id, entry.seq, entry, kind, item_id), "session_id": session_id}
+    )
+
+
+def item_of(row: Mapping[str, Any] | sa.RowMapping) -> AnyItem:
     """The item of a row of `APPROVALS` that was joined with its order's `session_id`."""
     asked = parsed(row["asked_json"])
     known: dict[str, Any] = {
@@ -191,6 +216,7 @@ def item_of(row: sa.RowMapping) -> AnyItem:
         "depth": row["depth"],
         "status": row["status"],
         "by": row["principal"],
+        **who(row),
         "requested_at": moment(row["requested_at"]),
         "expires_at": moment_or_none(row["expires_at"]),
         "decided_at": moment_or_none(row["decided_at"]),
@@ -208,7 +234,7 @@ def item_of(row: sa.RowMapping) -> AnyItem:
     return ItemByKind.model_validate({**known, **fields, "remember": row["remember"], "used_seq": row["used_seq"]}).root
 
 
-def _answers(row: sa.RowMapping, asked: QuestionAsked) -> tuple[OneAnswer, ...]:
+def _answers(row: Mapping[str, Any] | sa.RowMapping, asked: QuestionAsked) -> tuple[OneAnswer, ...]:
     """How its questions ended; () while they wait, and when their order ended first."""
     if row["answers_json"]:
         return tuple(map(OneAnswer.model_validate, parsed(row["answers_json"])))

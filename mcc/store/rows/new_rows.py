@@ -8,14 +8,31 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
+from mcc.contracts.control import Control
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fact import Fact
+from mcc.contracts.order import WorkOrder
 from mcc.store.database.direct import execute_later
 from mcc.store.database.tables import ARTIFACT_USES, JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, keep_blobs
-from mcc.store.rows.taint_rows import mark_tainted, taints
+from mcc.store.rows.session_rows import mark_tainted, taints
 
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedOrder:
+    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`."""
+
+    order_id: str
+    created: bool
+    order: WorkOrder | None = None
+    """The new order, if it begins a session; None: the caller has to read it."""
+    steer: Control | None = None
+    interrupted: str | None = None
+    """Id of the order that it interrupts."""
+    entries: Sequence[Entry] = ()
+    """Its first journal entries."""
 
 
 @dataclass(slots=True)
@@ -45,6 +62,14 @@ class NewRows:
             self.copied[order_id] = tainting
         self.uses += ((digest, order_id) for digest in blobs)
         return entries
+
+    def change_orders(self, connection: Connection, changes: Mapping[str, Row]) -> None:
+        """Give columns of new orders other values, by order id, be they inserted already or not."""
+        waiting = {row["id"] for row in self.orders}
+        self.orders[:] = [{**row, **changes.get(row["id"], {})} for row in self.orders]
+        for order_id, columns in changes.items():
+            if order_id not in waiting:
+                connection.execute(sa.update(ORDERS).where(ORDERS.c.id == order_id), columns)
 
     def insert(self, connection: Connection) -> None:
         """Insert all rows, those that are referred to first, and forget them."""

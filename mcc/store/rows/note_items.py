@@ -30,10 +30,11 @@ def note_items(
     order_id: str | None,
     before: tuple[int, str] | None,
     limit: int,
+    *conditions: sa.ColumnElement[bool],
 ) -> Sequence[NoteItem]:
     """The newest items of this status, or of any, newest first. `before`: time in microseconds and id of the item after
     which the page begins."""
-    query = _NEWEST.limit(limit)
+    query = _NEWEST.where(*conditions).limit(limit)
     if status is not None:
         if status not in _BY_STATUS:
             return ()

@@ -16,6 +16,9 @@ from mcc.store.database.tables import NOTES
 from mcc.store.rows.order_rows import text_json, text_of
 
 WORDS_CHARACTERS = 20_000
+WORDS = 32
+"""Words of a search that are used; the others are ignored."""
+
 STALE_DAYS = 90
 """Days after which a memory that nobody has verified is stale, unless the operator says otherwise."""
 

@@ -78,6 +78,11 @@ _REQUESTS = (
 _SOME = sa.select(JOURNAL.c.seq, JOURNAL.c.data_json, JOURNAL.c.large_json).where(
     JOURNAL.c.order_id == sa.bindparam("wanted"), among(JOURNAL.c.seq, "numbers")
 )
+_NUMBERED = (
+    sa.select(JOURNAL)
+    .where(JOURNAL.c.order_id == sa.bindparam("wanted"), among(JOURNAL.c.seq, "numbers"))
+    .order_by(JOURNAL.c.seq)
+)
 _SIZES = sa.select(BLOBS.c.digest, sa.func.length(BLOBS.c.text_json).label("size")).where(
     among(BLOBS.c.digest, "digests")
 )
@@ -279,9 +284,21 @@ def insert_entries(connection: Connection, state: OrderState, drafts: Sequence[D
 
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
     """The entries after number `after`, in order, from rows or from the pack, with their long texts put back."""
-    rows = _rows_after(connection, order_id, after, limit)
+    return _entries(connection, _rows_after(connection, order_id, after, limit))
+
+
+def _entries(connection: Connection, rows: Sequence[Any]) -> list[Entry]:
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def entries_numbered(connection: Connection, order_id: str, numbers: Sequence[int]) -> list[Entry]:
+    """The entries with these numbers, in order, with their long texts, as far as they are there."""
+    rows: Sequence[Any] = connection.execute(_NUMBERED, {"wanted": order_id, "numbers": list(numbers)}).all()
+    if numbers and not rows:
+        wanted = frozenset(numbers)
+        rows = [row for row in rows_in_pack(connection, order_id, min(wanted) - 1) if row.seq in wanted]
+    return _entries(connection, rows)
 
 
 def requests_after(connection: Connection, order_id: str, after: int) -> Mapping[str, Sequence[int]]:

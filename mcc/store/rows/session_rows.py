@@ -1,26 +1,43 @@
-"""Rows of sessions as callers see them, with what their turns used and how far a principal has read."""
+"""Rows of sessions as callers see them, with what their turns used and how far a principal has read; marks of sessions
+that are written with the entries which say so: of text from outside, and of requests that they opened at forges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.fact import Fact
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.ids import compaction_session_id, is_identifier
+from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.sessions import ForkedFrom, Session, SessionDefaults, TurnUsage
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import UNFINISHED
 from mcc.contracts.turn_context import LastRequest
 from mcc.contracts.usage import Usage
 from mcc.store.database.clock import moment
+from mcc.store.database.direct import execute_later
 from mcc.store.database.errors import NotAConversation, UnknownSession
-from mcc.store.database.tables import DOCUMENTS, ORDERS, SESSION_READS, SESSIONS, STATE, TRANSCRIPTS, among
+from mcc.store.database.tables import (
+    DOCUMENTS,
+    JOURNAL,
+    ORDERS,
+    REQUESTS,
+    SESSION_READS,
+    SESSION_TAINTS,
+    SESSIONS,
+    STATE,
+    TRANSCRIPTS,
+    among,
+)
+from mcc.store.rows.actors import token_name, who
 from mcc.store.rows.order_rows import USAGE, text_of
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.views import has_status, unknown_order
 
 IS_THERE = sa.and_(SESSIONS.c.deleted_at.is_(None), SESSIONS.c.compacts.is_(None))
-_ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE)
+_ONE = sa.select(SESSIONS, token_name(SESSIONS)).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE)
 _COUNTS = [name for name in USAGE if name != "cost_usd"]
 _PRICED = sa.func.count(STATE.c.cost_usd)
 _USED = (
@@ -35,9 +52,9 @@ _USED = (
     .group_by(ORDERS.c.session_id)
 )
 _BY_TURN = (
-    sa.select(ORDERS.c.id, ORDERS.c.session_seq, *(STATE.c[name] for name in USAGE))
+    sa.select(ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.session_seq, *(STATE.c[name] for name in USAGE))
     .join(STATE, STATE.c.order_id == ORDERS.c.id)
-    .where(ORDERS.c.session_id == sa.bindparam("of"))
+    .where(among(ORDERS.c.session_id, "ids"))
     .order_by(ORDERS.c.session_seq)
 )
 _READ = sa.select(SESSION_READS.c.session_id, SESSION_READS.c.turn).where(
@@ -126,13 +143,17 @@ def shown_sessions(connection: Connection, rows: Sequence[sa.RowMapping], princi
 
 
 def usage_by_turn(connection: Connection, session_id: str) -> Sequence[TurnUsage]:
-    """What each turn used, in their sequence."""
-    rows = connection.execute(_BY_TURN, {"of": session_id}).mappings()
-    used = [(row, _usage(row)) for row in rows]
-    return [
-        TurnUsage(turn=row["session_seq"], order_id=row["id"], usage=usage, cached_share=usage.cached_share)
-        for row, usage in used
-    ]
+    """What each turn used, in their sequence, and behind it the orders that compacted the session after it."""
+    rows = connection.execute(_BY_TURN, {"ids": [session_id, compaction_session_id(session_id)]}).mappings().all()
+    turns = {row["id"]: row["session_seq"] for row in rows if row["session_id"] == session_id}
+    used = []
+    for row in rows:
+        # Ids grow with the time at which their orders were placed.
+        turn = turns.get(row["id"]) or max((seq for order_id, seq in turns.items() if order_id < row["id"]), default=0)
+        usage, is_turn = _usage(row), row["id"] in turns
+        share = usage.cached_share
+        used.append(TurnUsage(turn=turn, order_id=row["id"], compaction=not is_turn, usage=usage, cached_share=share))
+    return sorted(used, key=lambda used_by: (used_by.turn, used_by.compaction, used_by.order_id))
 
 
 def is_at_work(connection: Connection, session_id: str) -> bool:
@@ -176,5 +197,68 @@ def _session(row: sa.RowMapping, usage: Usage, read: int, shown: Any) -> Session
         cached_share=None if last is None else last.cached_share,
         unread=max(row["turns"] - read, 0),
         forked_from=forked,
+        **who(row),
         **dict(defaults_of(row)),
     )
+
+
+_MARK = sa.text(
+    "INSERT INTO session_taints (session_id, turn) SELECT session_id, session_seq FROM orders WHERE id = :of"
+    " ON CONFLICT DO NOTHING"
+)
+_MARKED = sa.select(SESSION_TAINTS.c.session_id).where(
+    SESSION_TAINTS.c.session_id == sa.bindparam("of"), SESSION_TAINTS.c.turn < sa.bindparam("before")
+)
+
+
+def taints(fact: Fact) -> bool:
+    """Whether this entry says that an agent was shown text from outside."""
+    return isinstance(fact, AgentStarted | ToolFinished) and fact.tainted
+
+
+def mark_tainted(connection: Connection, order_id: str, facts: Iterable[Fact]) -> None:
+    """Mark the session of the order if one of these entries says so. What is marked once stays marked: later turns are
+    shown, or can look up, what this one was shown."""
+    if any(map(taints, facts)):
+        execute_later(connection, _MARK, {"of": order_id})
+
+
+def is_tainted(connection: Connection, session_id: str, before: int) -> bool:
+    """Whether a turn of this session before turn `before` showed text from outside."""
+    return connection.execute(_MARKED, {"of": session_id, "before": before}).first() is not None
+
+
+_BEGUN = (
+    sa.select(JOURNAL.c.data_json)
+    .where(JOURNAL.c.order_id == sa.bindparam("of"), JOURNAL.c.kind == DeliveryStarted.kind)
+    .order_by(JOURNAL.c.seq.desc())
+    .limit(1)
+)
+_OPENED = sa.text(
+    "INSERT INTO requests (forge, project, number, session_id)"
+    " SELECT :forge, :project, :number, session_id FROM orders WHERE id = :of"
+    " ON CONFLICT (forge, project, number) DO UPDATE SET session_id = excluded.session_id"
+)
+_SESSION = sa.select(REQUESTS.c.session_id).where(
+    REQUESTS.c.forge == sa.bindparam("of_forge"),
+    REQUESTS.c.project == sa.bindparam("of_project"),
+    REQUESTS.c.number == sa.bindparam("of_number"),
+)
+
+
+def note_requests(connection: Connection, order_id: str, facts: Iterable[Fact]) -> None:
+    """Note the requests that these entries of an order, which are in its journal already, have opened or updated."""
+    for fact in facts:
+        if not isinstance(fact, DeliveryFinished) or fact.request is None:
+            continue
+        # Where it was opened is said by the beginning of that step.
+        if (begun := connection.scalar(_BEGUN, {"of": order_id})) is not None:
+            place = {name: parsed(begun)[name] for name in ("forge", "project")}
+            connection.execute(_OPENED, {**place, "number": fact.request.number, "of": order_id})
+
+
+def session_of_request(connection: Connection, forge: str, project: str, number: int) -> str | None:
+    """The session that opened this request; None where none did, or it was deleted."""
+    wanted = {"of_forge": forge, "of_project": project, "of_number": number}
+    session_id: str | None = connection.scalar(_SESSION, wanted)
+    return session_id

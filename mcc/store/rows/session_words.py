@@ -6,22 +6,16 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import ControlKind
-from mcc.contracts.ids import root_record_id
 from mcc.contracts.order import OrderKind
 from mcc.contracts.questions import SessionWords
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import micros
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import CONTROLS, ORDERS, SESSION_WORDS
-from mcc.store.rows.control_rows import IS_OPEN, control_of, refuse_control
-from mcc.store.rows.order_rows import OrderState
+from mcc.store.database.tables import SESSION_WORDS
 from mcc.store.rows.texts import parsed
 
 MOST_CHARACTERS = 50_000
 """How many characters of words a turn is shown above its prompt; the rest waits for the turn after it."""
-
-FOR_NEXT_TURN = "The turn ended before its agent was shown this: its session's next turn is shown it."
 
 _ALL: TypeAdapter[tuple[SessionWords, ...]] = TypeAdapter(tuple[SessionWords, ...])
 _ADD = sa.insert(SESSION_WORDS)
@@ -36,18 +30,6 @@ _TAKE = (
     .where(SESSION_WORDS.c.id == sa.bindparam("wanted"))
     .values(taken_by=sa.bindparam("by_order"))
 )
-_UNREAD = (
-    sa.select(CONTROLS)
-    .where(
-        CONTROLS.c.order_id == sa.bindparam("of"),
-        IS_OPEN,
-        CONTROLS.c.kind == ControlKind.STEER.value,
-        sa.or_(CONTROLS.c.record_id.is_(None), CONTROLS.c.record_id == sa.bindparam("root")),
-        CONTROLS.c.message_json.is_not(None),
-    )
-    .order_by(CONTROLS.c.number)
-)
-_SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 
 
 def words_in(text: str | None) -> tuple[SessionWords, ...]:
@@ -89,18 +71,6 @@ def take_words(connection: Connection, session_id: str, order_id: str) -> tuple[
         taken += words
         connection.execute(_TAKE, {"wanted": row.id, "by_order": order_id})
     return tuple(taken)
-
-
-def keep_unread(connection: Connection, state: OrderState) -> None:
-    """Keep the messages to the agent of an order that ends unread for its session's next turn, and say so in their
-    receipts. Generated documents and reverts have no next turn that reads."""
-    rows = connection.execute(_UNREAD, {"of": state.order_id, "root": root_record_id(state.order_id)}).mappings().all()
-    if not rows or not reads_words(parsed(str(connection.scalar(_SPEC, {"wanted": state.order_id}))).get("kind")):
-        return
-    for control in map(control_of, rows):
-        words = SessionWords(at=control.requested_at, text=control.message or "")
-        add_words(connection, control.id, state.session_id, [words])
-        refuse_control(connection, control.id, FOR_NEXT_TURN)
 
 
 def reads_words(kind: object) -> bool:

@@ -3,6 +3,7 @@
 import json
 import zlib
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from mcc.contracts.shape import to_json
@@ -39,10 +40,22 @@ class StoredTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """A session is to be compacted at `due`, for a model that takes in `window` tokens, unless somebody speaks in it
+    before. `tokens`: about what its next turn is shown."""
+
+    due: datetime
+    window: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class NewBase:
     """All that a session is shown through this turn, as JSON. `reason`: "summary", "handles" (older turns are lines),
-    "clip" (older results were shortened), "fork" or "rollup". `turns`: the orders of which it shows something. `over`:
-    the base that it was made of. `session_id`, `through_seq`: where an order that is no turn of the session made it.
+    "clip" (older results were shortened), "results" (they were put away between two turns), "fork" or "rollup".
+    `turns`: the orders of which it shows something. `over`: the base that it was made of. `session_id`, `through_seq`:
+    where it is not that of the turn that made it: an order that compacts the session made it; or it is what a fork has
+    from its source, through turn 0.
     """
 
     text: str = field(repr=False)

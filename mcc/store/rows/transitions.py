@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fact import Fact
@@ -12,7 +13,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import ControlApplied, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
-from mcc.contracts.order import NewOrder, OrderOutcome
+from mcc.contracts.order import NewOrder, OrderOutcome, WhenBusy
 from mcc.contracts.order_facts import Forked, OrderFinished, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.questions import SessionWords
 from mcc.contracts.record import AgentEnd, RecordStatus
@@ -53,8 +54,9 @@ def queued_draft(
     retry_of: str | None = None,
     forked: Forked | None = None,
     words: tuple[SessionWords, ...] = (),
+    by: Actor | None = None,
 ) -> Draft:
-    fact = OrderQueued.of(new, session_id, session_seq, retry_of=retry_of, forked=forked, words=words)
+    fact = OrderQueued.of(new, session_id, session_seq, retry_of=retry_of, forked=forked, words=words, by=by)
     return Draft(at=at, origin=ORDER, data=fact)
 
 
@@ -63,7 +65,7 @@ def order_draft(at: datetime, fact: Fact) -> Draft:
     return Draft(at=at, origin=ORDER, data=fact)
 
 
-def new_control(order_id: str, number: int, kind: ControlKind, request: NewControl, at: datetime) -> Control:
+def new_control(order_id: str, number: int, kind: ControlKind, request: NewControl, by: Actor, at: datetime) -> Control:
     """The control for a request. A request that names the master's record addresses the whole order."""
     return Control(
         id=fresh_id(),
@@ -76,6 +78,9 @@ def new_control(order_id: str, number: int, kind: ControlKind, request: NewContr
         mode=(request.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,
         remove_tools=request.remove_tools,
         metadata=request.metadata,
+        principal=by.principal,
+        door=by.door,
+        token=by.token,
         requested_at=at,
     )
 
@@ -86,6 +91,8 @@ def applied_draft(control: Control, at: datetime) -> Draft:
         control=control.kind.value,
         message=control.message,
         reason=control.reason,
+        by=control.principal,
+        door=control.door,
         at=control.requested_at,
     )
     return order_draft(at, fact)
@@ -168,6 +175,17 @@ def busy_sentence(session_id: str, order_id: str, status: OrderStatus) -> str:
     return f"session {session_id} is busy: order {order_id} is {status.value}; wait for it, or choose another when_busy"
 
 
+CONTROLLING = frozenset({WhenBusy.INTERRUPT, WhenBusy.ROLLBACK, WhenBusy.STEER})
+"""Ways to come into a busy session that tell its unfinished turn something, or have it make way."""
+
+
+def others_sentence(order_id: str, when_busy: WhenBusy) -> str:
+    return (
+        f"somebody else placed order {order_id}, which is unfinished: to {when_busy.value} it needs the right "
+        "'operate'; choose another when_busy"
+    )
+
+
 def final_sentence(order_id: str, status: OrderStatus) -> str:
     assert status in FINAL
     return f"order {order_id} is {status.value} already; nothing can be asked of it any more"
@@ -191,6 +209,7 @@ RESUMABLE = frozenset(
         WaitingReason.DISK,
         WaitingReason.MEMORY,
         WaitingReason.FUNCTION,
+        WaitingReason.DELIVERY,
     }
 )
 """Reasons for waiting that a `resume` ends; an order that waits for an approval or a question needs an answer."""

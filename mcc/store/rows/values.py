@@ -13,7 +13,7 @@ from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.documents.blueprint import Blueprint
-from mcc.store.rows.stored_turns import NewBase, StoredTurn
+from mcc.store.rows.stored_turns import NewBase, PlannedCompaction, StoredTurn
 
 T = TypeVar("T")
 
@@ -177,7 +177,9 @@ class Ending:
     """A drone's request to end an order: last entries (closings, then `order.finished`), outcome and record tree.
 
     `turn`: what the turn adds to its session; None: a later turn computes it. `base`: what its session is shown from
-    now on in place of everything through this turn.
+    now on in place of everything through this turn; `begun_with`: in place of what a fork has from its source.
+    `compaction`: when its session is compacted, if nobody speaks
+    in it until then; None: not at all.
     """
 
     order_id: str
@@ -189,6 +191,8 @@ class Ending:
     record: ChatRecord | None
     turn: StoredTurn | None = None
     base: NewBase | None = None
+    begun_with: NewBase | None = None
+    compaction: PlannedCompaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +209,8 @@ class Parking:
 
     `message`: the reason in a sentence for people. `until`: when the order resumes by itself; None: never. `found`: the
     lasting key of a different directory that now lies at the path where the order began; a resume accepts that one.
-    `in_line`: it waits for its turn to write in its workspace, and keeps its place in the line for that.
+    `in_line`: it waits for its turn to write in its workspace, and keeps its place in the line for that. `tries`: as in
+    `OrderWaiting`.
     """
 
     order_id: str
@@ -217,6 +222,7 @@ class Parking:
     until: datetime | None = None
     found: str | None = None
     in_line: bool = False
+    tries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +243,7 @@ class Swept:
     """What one sweep did: ids of incarnations declared lost, and of orders requeued, ended and resumed.
 
     `cut`: the lost incarnations that may only have been cut off from the database. `failures`: why nothing could be
-    done about an order, by its id.
+    done about an order, by its id. `besides`: ids of other orders that were changed in the same round.
     """
 
     lost: Sequence[str] = ()
@@ -246,6 +252,7 @@ class Swept:
     resumed: Sequence[str] = ()
     cut: Sequence[str] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
+    besides: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

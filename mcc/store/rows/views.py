@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, OrderOutcome, WorkOrder
@@ -18,8 +19,10 @@ from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
 from mcc.store.database.clock import moment, moment_or_none
 from mcc.store.database.engine import DatabaseTime
-from mcc.store.database.errors import JournalPruned, UnknownOrder
+from mcc.store.database.errors import ForkOfPruned, JournalPruned, UnknownOrder
 from mcc.store.database.tables import DRONES, ORDERS, SESSIONS, STATE, among
+from mcc.store.rows.actors import WHO_PLACED, token_name, who
+from mcc.store.rows.budget_rows import requested_limits
 from mcc.store.rows.order_rows import USAGE, text_of
 from mcc.store.rows.texts import parsed
 
@@ -45,6 +48,9 @@ COLUMNS = (
     DRONES.c.name.label("drone"),
     SESSIONS.c.title_json.label("session_title"),
     SESSIONS.c.compacts,
+    ORDERS.c.budget_json,
+    *WHO_PLACED,
+    token_name(ORDERS),
 )
 ORDER = sa.select(*COLUMNS).select_from(
     ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id)
@@ -54,6 +60,7 @@ ORDER = sa.select(*COLUMNS).select_from(
 
 
 _PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
+_SOURCE = sa.select(ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted")).with_for_update(read=True)
 
 
 def unknown_order(order_id: str) -> UnknownOrder:
@@ -72,6 +79,21 @@ def check_whole(connection: Connection, order_id: str) -> None:
     """Raises `UnknownOrder`, and `JournalPruned` when the order's journal was pruned."""
     if is_pruned(connection, order_id):
         raise JournalPruned(order_id)
+
+
+def hold_source(connection: Connection, source: str, *, forked: bool) -> None:
+    """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`, and `UnknownOrder` when
+    it was removed with its session.
+
+    A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
+    pruning keeps those.
+    """
+    # A shared lock: several forks of one order may begin at once, and only pruning has to wait.
+    row = connection.execute(_SOURCE, {"wanted": source}).first()
+    if row is None:
+        raise unknown_order(source)
+    if forked and row.pruned_at is not None:
+        raise ForkOfPruned(source)
 
 
 HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
@@ -191,6 +213,7 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         result=ended.result if ended else None,
         accepted=ended.accepted if ended else None,
         changes=ended.changes if ended else None,
+        delivery=ended.delivery if ended else None,
         usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
         attempt=row["attempt"],
         drone=row["drone"],
@@ -203,6 +226,8 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
         compacts=row["compacts"],
+        **who(row),
+        requested_limits=requested_limits(row["budget_json"]),
         words=tuple(map(SessionWords.model_validate, parsed(row["words_json"]))) if row["words_json"] else (),
         metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
     )
@@ -213,7 +238,13 @@ _FRESH = {name: field.get_default() for name, field in WorkOrder.model_fields.it
 
 
 def fresh_order(
-    new: NewOrder, order: Mapping[str, Any], state: Mapping[str, Any], session: Mapping[str, Any], *, on_ask: OnAsk
+    new: NewOrder,
+    order: Mapping[str, Any],
+    state: Mapping[str, Any],
+    session: Mapping[str, Any],
+    *,
+    by: Actor,
+    on_ask: OnAsk,
 ) -> WorkOrder:
     """An order that begins a session, made from the rows that are inserted for it, without its queue position."""
     return unchecked(
@@ -229,6 +260,9 @@ def fresh_order(
             "reason": _reason(OrderStatus(state["status"]), state["reason"]),
             "on_ask": on_ask,
             "created_at": moment(order["created_at"]),
+            "principal": by.principal,
+            "door": by.door,
+            "token": by.token,
             "last_seq": state["last_seq"],
             "metadata": parsed(state["metadata_json"]) if state["metadata_json"] else {},
             "origin": OrderOrigin.model_validate(parsed(order["origin_json"])) if order["origin_json"] else None,

@@ -17,11 +17,25 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.shape import now
+from mcc.store.database.clock import micros
 from mcc.store.database.connections import unwatched
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.database.migrate import downgrade_with, prepare, revisions, unfit_for_upgrade, upgrade_with
-from mcc.store.database.tables import DRONES, METADATA, ORDERS, SESSIONS, SWEEPERS
+from mcc.store.database.tables import (
+    DRONES,
+    JOURNAL_PARTS,
+    METADATA,
+    ONE_TIME,
+    ORDERS,
+    SESSIONS,
+    SIGNINS,
+    SWEEPERS,
+    WEBHOOK_DELIVERIES,
+    WEBHOOK_ENDPOINTS,
+    WEBHOOK_EVENTS,
+)
+from mcc.store.doors.webhooks import WITHOUT_SECRET
 from mcc.store.rows.views import in_time
 from mcc.store.work.leases import CUT, LIVE
 
@@ -37,8 +51,15 @@ LONGEST_LINE = 512_000_000
 SWEPT_SECONDS = 10
 """A sweeper with a heartbeat since then is running; it sends two per second."""
 
-TABLES = tuple(table for table in METADATA.sorted_tables if table is not SWEEPERS)
-"""In the order in which foreign keys let rows be inserted. Heartbeats of sweepers are not worth keeping."""
+LEFT_OUT = frozenset({SWEEPERS, JOURNAL_PARTS, SIGNINS, ONE_TIME, WEBHOOK_EVENTS, WEBHOOK_DELIVERIES})
+"""Heartbeats of sweepers are not worth keeping, parts of journals are made again, an ended sign-in must not count again
+after a restore, and what was told then must not be told again."""
+
+WITHHELD = frozenset({WEBHOOK_ENDPOINTS.c.secrets_json})
+"""Columns that stand empty in a backup."""
+
+TABLES = tuple(table for table in METADATA.sorted_tables if table not in LEFT_OUT)
+"""In the order in which foreign keys let rows be inserted."""
 
 
 class BadBackup(Exception):
@@ -80,7 +101,8 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
             for table in TABLES:
                 put({"table": table.name, "columns": [column.name for column in table.columns]})
                 rows[table.name] = 0
-                result = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
+                columns = (sa.null().label(each.name) if each in WITHHELD else each for each in table.columns)
+                result = connection.execution_options(yield_per=ROWS).execute(sa.select(*columns).select_from(table))
                 for row in result:
                     put([{"base64": b64encode(value).decode()} if isinstance(value, bytes) else value for value in row])
                     rows[table.name] += 1
@@ -121,6 +143,9 @@ def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Cont
         # Cut, not lost: that they are gone is no failure of their orders, and counts as no loss.
         connection.execute(sa.text("UPDATE drones SET state = :cut WHERE state = :live"), {"cut": CUT, "live": LIVE})
         upgrade_with(connection)
+        # Noted by the trigger on the journal, as every entry is.
+        connection.execute(sa.delete(WEBHOOK_EVENTS))
+        connection.execute(WITHOUT_SECRET, {"at": micros(now())})
 
     database.write(fill)
     return contents

@@ -39,6 +39,7 @@ from mcc.store.rows.artifact_rows import let_go
 from mcc.store.rows.forking import OPENING_ENTRIES
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
+from mcc.store.rows.part_rows import forget_parts
 from mcc.store.rows.texts import digests, named_in, parsed
 from mcc.store.rows.transcript_rows import drop_old_bases, named_by_turn
 from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
@@ -363,6 +364,7 @@ def _release_texts(connection: Connection, order_id: str, kept: int, at: int) ->
     connection.execute(_RELEASE, {"of": order_id, "needed": sorted(needed)})
     let_go(connection, order_id)
     forget_pruned(connection, order_id)
+    forget_parts(connection, order_id)
     connection.execute(_EMPTIED, {"wanted": order_id, "at": at})
 
 

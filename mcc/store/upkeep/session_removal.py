@@ -11,6 +11,7 @@ from itertools import islice
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import FINAL, UNFINISHED
 from mcc.store.database.clock import micros
@@ -40,7 +41,9 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import controls_of
 from mcc.store.rows.order_rows import lock, text_json
 from mcc.store.rows.session_rows import check_conversation, is_at_work, session_row
+from mcc.store.rows.transcript_rows import lacks_base
 from mcc.store.rows.transitions import cancels_order
+from mcc.store.rows.usage_rows import count_usage
 from mcc.store.rows.views import has_status
 from mcc.store.upkeep.retention import CHUNK, KEPT_HOURS, TEXTS, remove_texts
 from mcc.store.work.controls import requested
@@ -55,8 +58,9 @@ STEPS = 40
 """Transactions for one session in one round: a sweep has to be quick, and the next one comes soon."""
 ORDERS_AT_ONCE = 200
 
-KEPT_TABLES = frozenset({"audit", "notes", "document_history"})
-"""Tables whose rows name an order and outlive it: the audit, what was noted for a project, the history of documents."""
+KEPT_TABLES = frozenset({"audit", "notes", "document_history", "webhook_deliveries"})
+"""Tables whose rows name an order and outlive it: the audit, what was noted for a project, the history of documents,
+what was sent to webhooks."""
 
 _OF_ORDER = tuple(
     sa.delete(table).where(table.c.order_id == sa.bindparam("of"))
@@ -77,16 +81,18 @@ _DELETE = (
 )
 """With its title, as the row itself may stay for a while."""
 _CHILD = SESSIONS.alias("child")
-_BEGUN = sa.select(ORDERS.c.id).where(ORDERS.c.session_id == _CHILD.c.id, ORDERS.c.finished_at.is_not(None))
 _NEEDED = sa.select(_CHILD.c.id).where(
-    _CHILD.c.forked_session_id == sa.bindparam("of"), _CHILD.c.deleted_at.is_(None), ~_BEGUN.exists()
+    _CHILD.c.forked_session_id == sa.bindparam("of"), _CHILD.c.deleted_at.is_(None), lacks_base(_CHILD)
 )
-"""Forks that have not ended a turn: what they are shown is read from their source."""
+"""Forks that have what they are shown from their source: they have ended no turn, or the store ended it, or it was
+rolled back."""
 _BESIDE = sa.select(SESSIONS.c.id).where(SESSIONS.c.compacts == sa.bindparam("of"))
 """The session of the orders that compact this one: it goes first, as they may still leave something here."""
 _DELETE_BESIDE = (
     sa.update(SESSIONS).where(SESSIONS.c.compacts == sa.bindparam("of_id")).values(deleted_at=sa.bindparam("at"))
 )
+_LATE_BESIDE = _BESIDE.where(SESSIONS.c.deleted_at.is_(None))
+"""One that a turn made which ended while its session was deleted."""
 _CANCELS = sa.select(CONTROLS.c.id).where(
     CONTROLS.c.order_id == STATE.c.order_id, CONTROLS.c.kind == ControlKind.CANCEL.value, CONTROLS.c.record_id.is_(None)
 )
@@ -148,7 +154,7 @@ class SessionRemoval:
         self._most_steps = steps
         self._after = ""
 
-    def begin(self, session_id: str, *, principal: str) -> None:
+    def begin(self, session_id: str, *, by: Actor) -> None:
         """Make a session unknown, with an audit note. Raises `UnknownSession`, `SessionOfDocument`."""
         at = self._database.clock.now()
 
@@ -163,7 +169,7 @@ class SessionRemoval:
             for statement in (_DELETE, _DELETE_BESIDE):
                 connection.execute(statement, {"of_id": session_id, "at": micros(at)})
             detail = {"session_id": session_id, "turns": row["turns"]}
-            add_note(connection, at, DELETED, principal=principal, order_id=None, detail=detail)
+            add_note(connection, at, DELETED, by=by, order_id=None, detail=detail)
 
         self._database.write(mark)
 
@@ -188,9 +194,12 @@ class SessionRemoval:
 
     def _steps(self, session_id: str) -> Iterator[object]:
         """Remove what is left of a session; yields after each transaction. Ends early where something has to end
-        first: an order, or the first turn of a fork."""
+        first: an order, or a turn of a fork."""
         database, at = self._database, self._database.clock.now()
         this = {"of": session_id}
+        if database.read(lambda one: one.execute(_LATE_BESIDE, this).first()) is not None:
+            gone = {"of_id": session_id, "at": micros(at)}
+            yield database.write(partial(Connection.execute, statement=_DELETE_BESIDE, parameters=gone))
         for order_id in database.read(lambda one: one.execute(_UNCANCELLED, this).scalars().all()):
             yield database.write(partial(_cancel, order_id=order_id, at=at))
         if database.read(
@@ -219,7 +228,7 @@ def _cancel(connection: Connection, order_id: str, at: datetime) -> None:
     if state is None or any(map(cancels_order, controls_of(connection, order_id))):
         return
     try:
-        requested(connection, order_id, ControlKind.CANCEL, NewControl(reason=WHY), REMOVER, at)
+        requested(connection, order_id, ControlKind.CANCEL, NewControl(reason=WHY), Actor(REMOVER), at)
     except (OrderIsFinal, ControlNotTaken):
         return
 
@@ -241,6 +250,8 @@ def _remove_order(connection: Connection, order_id: str, session_id: str) -> Non
     state = lock(connection, order_id, skip=True)
     if state is None or state.status not in FINAL or connection.execute(_SOME_ENTRIES, this).first() is not None:
         return
+    # What it used stays counted.
+    count_usage(connection, [order_id])
     connection.execute(_HAND_OVER, {"session": session_id, **this})
     connection.execute(_RELEASE, this)
     connection.execute(_GRANTS, {"in": "order", **this})

@@ -1,13 +1,14 @@
 """The inbox: approvals, outlines and questions, decided under the lock of their order."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.approvals import AnyItem, ItemStatus, NewDecision
+from mcc.contracts.approvals import AnyItem, ApprovalItem, ItemKind, NewDecision, OutlineItem
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
@@ -29,32 +30,30 @@ from mcc.store.database.engine import Database
 from mcc.store.database.errors import (
     AlreadyDecided,
     ApprovalOver,
-    BadCursor,
     CannotRemember,
+    ItemChanged,
     UnknownApproval,
     UnknownSession,
 )
-from mcc.store.database.tables import APPROVALS, STATE
+from mcc.store.database.tables import APPROVALS
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.control_rows import add_control
 from mcc.store.rows.grants import remember
-from mcc.store.rows.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, update_inbox
-from mcc.store.rows.note_items import note_items
+from mcc.store.rows.inbox_rows import DECIDE, ITEM, answer_row, decision_row, item_of, update_inbox
 from mcc.store.rows.order_rows import OrderState, lock, write
 from mcc.store.rows.texts import parsed
-from mcc.store.rows.values import Page
-from mcc.store.work.claims import resume
 from mcc.store.work.late_answers import Late, answer_late
+from mcc.store.work.resuming import resume
 
-DECIDED = "approval decided"
-APPROVAL_KINDS = frozenset({"approval", "outline"})
-QUESTION_KINDS = frozenset({"question"})
+DECIDED = "decision"
+APPROVAL_KINDS: frozenset[ItemKind] = frozenset({"approval", "outline"})
+QUESTION_KINDS: frozenset[ItemKind] = frozenset({"question"})
 
-_ITEM = sa.select(APPROVALS, STATE.c.session_id).join(STATE, STATE.c.order_id == APPROVALS.c.order_id)
-_ONE = _ITEM.where(APPROVALS.c.id == sa.bindparam("wanted"))
+_BY_TOKEN = sa.update(APPROVALS).where(APPROVALS.c.id == sa.bindparam("wanted")).values(token_id=sa.bindparam("token"))
+_ONE = ITEM.where(APPROVALS.c.id == sa.bindparam("wanted"))
 
-_PENDING_OF = _ITEM.where(APPROVALS.c.order_id == sa.bindparam("of"), APPROVALS.c.status == "pending")
-_OVERDUE_OF = _ITEM.where(
+_PENDING_OF = ITEM.where(APPROVALS.c.order_id == sa.bindparam("of"), APPROVALS.c.status == "pending")
+_OVERDUE_OF = ITEM.where(
     APPROVALS.c.order_id == sa.bindparam("of"),
     APPROVALS.c.status == "pending",
     APPROVALS.c.expires_at <= sa.bindparam("now", type_=sa.BigInteger),
@@ -77,63 +76,33 @@ class ApprovalStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def list(
-        self,
-        status: ItemStatus | None = None,
-        *,
-        kinds: Collection[str] | None = None,
-        order_id: str | None = None,
-        cursor: str | None = None,
-        limit: int = 50,
-    ) -> Page[AnyItem]:
-        """Newest first; of all `kinds`, also memories. Raises `BadCursor`."""
-        query = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
-        if status is not None:
-            query = query.where(PENDING if status == "pending" else APPROVALS.c.status == status)
-        if kinds is not None:
-            # A single kind uses the index that begins with it. For several kinds, the + "" rules that index out and the
-            # index by time is scanned: two ranges of the former would have to be sorted.
-            kind = APPROVALS.c.kind if len(kinds) == 1 else APPROVALS.c.kind + ""
-            query = query.where(kind.in_(sorted(kinds)))
-        if order_id is not None:
-            query = query.where(APPROVALS.c.order_id == order_id)
-        place = None if cursor is None else _place(cursor)
-        if place is not None:
-            query = query.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*place))
-
-        def items(connection: Connection) -> Sequence[AnyItem]:
-            asked = [item_of(row) for row in connection.execute(query).mappings()]
-            notes = note_items(connection, status, order_id, place, limit + 1) if kinds is None else ()
-            return sorted([*asked, *notes], key=lambda item: (item.requested_at, item.id), reverse=True)
-
-        newest = self._database.read(items)
-        if len(newest) <= limit:
-            return Page(newest)
-        last = newest[limit - 1]
-        return Page(newest[:limit], f"{micros(last.requested_at)}.{last.id}")
-
     def get(self, item_id: str) -> AnyItem:
         """Raises `UnknownApproval`."""
         return self._database.read(lambda connection: item_of(_row(connection, item_id)))
 
-    def decide(self, item_id: str, decision: NewDecision, *, principal: str) -> Decided:
+    def decide(self, item_id: str, decision: NewDecision, *, by: Actor) -> Decided:
         """Approve or deny a call or an outline; repeating the same decision changes nothing.
 
-        Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`, `CannotRemember`.
+        Raises `UnknownApproval`, `AlreadyDecided`, `ItemChanged`, `ApprovalOver`, `CannotRemember`.
         """
         said = Said(
             item_id=item_id,
             decision=decision.decision,
             note=decision.note,
             remember=decision.remember,
-            by=principal,
+            by=by.principal,
+            door=by.door,
+            token_id=by.token_id,
             expired=False,
         )
-        return self._database.write(lambda connection: self._decide(connection, said, APPROVAL_KINDS))
+        return self._database.write(lambda connection: self._decide(connection, said, APPROVAL_KINDS, decision.digest))
 
-    def answer(self, item_id: str, answer: NewAnswer, *, principal: str) -> Decided | Late:
+    def answer(
+        self, item_id: str, answer: NewAnswer, *, by: Actor, late: bool = True, anybodys: bool = True
+    ) -> Decided | Late:
         """Answer an item's questions; repeating the same answers changes nothing. Where nobody waits for them any more,
-        they are passed on to the session.
+        they are passed on to the session, without `anybodys` to no turn of somebody else; they are over without
+        `late`.
 
         Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`, `TooManyControls`, and `BadAnswer` for answers that
         do not fit the questions.
@@ -143,23 +112,38 @@ class ApprovalStore:
         assert isinstance(asked, QuestionAsked)
         answers = answers_to(asked.all_questions, answer)
         known = None if answers is None else dict(answers)
-        said = Said(item_id=item_id, answers=known, declined=answers is None, by=principal)
+        said = Said(
+            item_id=item_id,
+            answers=known,
+            declined=answers is None,
+            by=by.principal,
+            door=by.door,
+            token_id=by.token_id,
+        )
         try:
             return self._database.write(lambda connection: self._decide(connection, said, QUESTION_KINDS))
         except ApprovalOver as over:
-            if answers is None:
+            if answers is None or not late:
                 raise
-            return self._late(str(row["session_id"]), asked, answers, principal, over)
+            return self._late(str(row["session_id"]), asked, answers, by, over, anybodys=anybodys)
 
     def _late(
-        self, session_id: str, asked: QuestionAsked, answers: Mapping[str, str], principal: str, over: ApprovalOver
+        self,
+        session_id: str,
+        asked: QuestionAsked,
+        answers: Mapping[str, str],
+        by: Actor,
+        over: ApprovalOver,
+        *,
+        anybodys: bool,
     ) -> Late:
         at = self._database.clock.now()
 
         def work(connection: Connection) -> Late:
-            late = answer_late(connection, session_id, asked, answers, principal, at)
-            detail = {"item": asked.question_id, "decision": "answer", "became": late.answer.became}
-            add_note(connection, at, DECIDED, principal=principal, order_id=late.answer.order_id, detail=detail)
+            late = answer_late(connection, session_id, asked, answers, by, at, anybodys=anybodys)
+            if late.changed:
+                detail = {"item": asked.question_id, "decision": "answer", "became": late.answer.became}
+                add_note(connection, at, DECIDED, by=by, order_id=late.answer.order_id, detail=detail)
             return late
 
         try:
@@ -167,12 +151,14 @@ class ApprovalStore:
         except UnknownSession:
             raise over from None
 
-    def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
+    def _decide(self, connection: Connection, said: Said, kinds: Collection[str], digest: str | None = None) -> Decided:
         order_id = _row(connection, said.item_id, kinds)["order_id"]
         # The item names its order, whose lock comes first; only then is the item read for good.
         state = lock(connection, order_id)
         row = _row(connection, said.item_id, kinds)
         item = item_of(row)
+        if digest is not None and isinstance(item, ApprovalItem | OutlineItem) and item.digest != digest:
+            raise ItemChanged("this is not what was shown: look at it again, then decide")
         if row["status"] != "pending":
             _check_same(item, said)
             return Decided(item, changed=False)
@@ -185,12 +171,12 @@ class ApprovalStore:
             asked = _fact(row)
             if said.decision != "approve" or not isinstance(asked, ApprovalRequested):
                 raise CannotRemember("only the approval of a tool call can be remembered")
-            remember(connection, state, asked, said.remember, said.by or "", at)
+            remember(connection, state, asked, said.remember, _actor(said), at)
         control = settle_item(connection, state, row, said, at)
         if said.remember is not None:
             self._approve_alike(connection, row, said, at)
         detail = {"item": said.item_id, "decision": said.decision or "answer"}
-        add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=detail)
+        add_note(connection, at, DECIDED, by=_actor(said), order_id=order_id, detail=detail)
         return Decided(item_of(_row(connection, said.item_id)), changed=True, control=control)
 
     def _approve_alike(self, connection: Connection, row: sa.RowMapping, said: Said, at: datetime) -> None:
@@ -200,7 +186,8 @@ class ApprovalStore:
             # Read anew each time: settling an item numbers a control or raises the epoch of this row.
             asked, state = _fact(other), lock(connection, row["order_id"])
             if state is not None and _rule_of(asked) == rule:
-                alike = Said(item_id=other["id"], decision="approve", note=_ALIKE, by=said.by)
+                changed = {"item_id": other["id"], "note": _ALIKE, "remember": None}
+                alike = said.model_copy(update=changed)
                 settle_item(connection, state, other, alike, at)
 
 
@@ -220,6 +207,8 @@ def settle_item(
     answered. Otherwise the decision is written to the journal here, and a waiting order is queued again.
     """
     fact = reply_fact(_fact(row), said)
+    if said.token_id is not None:
+        connection.execute(_BY_TOKEN, {"wanted": said.item_id, "token": said.token_id})
     if state.status is OrderStatus.RUNNING:
         control = Control(
             id=fresh_id(),
@@ -228,9 +217,11 @@ def settle_item(
             kind=ControlKind.DECIDE,
             record_id=row["record_id"],
             said=said,
+            principal=said.by,
+            door=said.door,
             requested_at=at,
         )
-        add_control(connection, state, control, said.by or "")
+        add_control(connection, state, control, _actor(said))
         columns = answer_row if isinstance(fact, QuestionAnswered) else decision_row
         connection.execute(DECIDE, columns(state.order_id, fact, micros(at)))  # type: ignore[arg-type]
         return control
@@ -252,6 +243,10 @@ def settle_overdue(connection: Connection, state: OrderState, at: datetime, now:
         settle_item(connection, changed or state, row, Said(item_id=row["id"], expired=True), at)
         changed = lock(connection, state.order_id)
     return changed
+
+
+def _actor(said: Said) -> Actor:
+    return Actor(said.by or "", said.door, said.token_id)
 
 
 def _resumed_because(fact: InboxReply) -> str:
@@ -292,10 +287,3 @@ def _check_same(item: AnyItem, said: Said) -> None:
             raise AlreadyDecided("this was answered already, with another answer")
     elif item.kind != "note" and item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")
-
-
-def _place(cursor: str) -> tuple[int, str]:
-    at, _, item_id = cursor.partition(".")
-    if not (at.isascii() and at.isdigit() and len(at) < 19 and item_id and "\0" not in item_id):
-        raise BadCursor("this cursor is not one that a page of the inbox gave; begin without one")
-    return int(at), item_id

@@ -136,12 +136,13 @@ class ArtifactStore:
             yield bytes(data)
             size, number = size - len(data), number + 1
 
-    def remove(self, artifact_id: str, principal: str) -> None:
-        """Remove a file, also from orders that have it. Raises `UnknownArtifact`."""
+    def remove(self, artifact_id: str, principal: str, *, anybodys: bool = False) -> None:
+        """Remove a file, also from orders that have it. Raises `UnknownArtifact`, also for the file of another
+        principal unless `anybodys`."""
 
         def work(connection: Connection) -> None:
             row = _row(connection, artifact_id)
-            if not may_use(row.principal, principal):
+            if not (anybodys or row.principal == principal):
                 raise _unknown(artifact_id)
             connection.execute(_REMOVE, {"wanted": artifact_id})
 

@@ -8,21 +8,19 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaiting
+from mcc.contracts.order_facts import OrderHandedBack, OrderWaiting
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.database.clock import micros, moment
-from mcc.store.database.engine import Database
+from mcc.store.database.engine import Database, DatabaseTime
 from mcc.store.database.errors import BadEntry, ControlsPending, StoreError, StoreFenced
 from mcc.store.database.tables import JOURNAL, ORDERS, STATE
-from mcc.store.rows.control_rows import apply_controls, controls_of
+from mcc.store.rows.control_rows import controls_of
 from mcc.store.rows.order_rows import OrderState, is_held, lock, write
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transcript_rows import keep_base, keep_turn
 from mcc.store.rows.transitions import (
     SOLO,
-    applied_draft,
     cancelled_by,
     cancels_order,
     check_ending,
@@ -44,7 +42,9 @@ from mcc.store.rows.values import (
 )
 from mcc.store.rows.views import BEGUN_BEHIND, claimable, has_status, is_status
 from mcc.store.work.claiming import ClaimAnswer, GroupClaim, needing_workspaces
+from mcc.store.work.compact_orders import EndedTurn, place_when_idle
 from mcc.store.work.endings import end, end_by_store
+from mcc.store.work.resuming import resume
 
 _FOLLOWING = (
     sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
@@ -194,7 +194,9 @@ class Claims:
         ValueError for drafts that do not end with one `order.finished`.
         """
         check_ending(ending)
-        return self._database.write(lambda connection: _finish(connection, ending), repeatable=True).last_seq
+        return self._database.write(
+            lambda connection: _finish_one(connection, ending, self._database.time), repeatable=True
+        ).last_seq
 
     def finish_together(self, endings: Sequence[Ending]) -> Sequence[EndedOrder | StoreError]:
         """End several orders in one transaction. Answers the result of `finish` for each, in order, with errors as
@@ -205,7 +207,9 @@ class Claims:
         for ending in endings:
             check_ending(ending)
         try:
-            ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
+            ended = self._database.write(
+                lambda connection: _finish_all(connection, endings, self._database.time), repeatable=True
+            )
         except BadEntry:
             # One order with data that the database refuses must not keep the others from ending.
             ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
@@ -226,7 +230,9 @@ class Claims:
 
     def _finished_alone(self, ending: Ending) -> OrderState | StoreError:
         try:
-            return self._database.write(lambda connection: _finish(connection, ending), repeatable=True)
+            return self._database.write(
+                lambda connection: _finish_one(connection, ending, self._database.time), repeatable=True
+            )
         except (BadEntry, ControlsPending, StoreFenced) as refused:
             return refused
 
@@ -251,7 +257,13 @@ class Claims:
         controls = controls_of(connection, state.order_id) if state.control_seq else []
         if any(prevents_parking(control, parking) for control in controls):
             raise _controls_pending(state)
-        fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
+        fact = OrderWaiting(
+            reason=parking.reason,
+            message=parking.message,
+            until=parking.until,
+            found=parking.found,
+            tries=parking.tries,
+        )
         due = micros(parking.until) if parking.until else None
         leaves = {} if parking.in_line or state.wants_key is None else {"wants_key": None, "wants_at": None}
         since = max(due or 0, int(connection.scalar(sa.select(self._database.time.now)) or 0))
@@ -301,8 +313,17 @@ def _claimable(row: Any) -> Claimable:
     return Claimable(row.order_id, row.queue, row.priority, row.last_seq, alone=row.barren >= SOLO)
 
 
-def _finish(connection: Connection, ending: Ending) -> OrderState:
-    """Answers the order's row afterwards. Nothing is changed when `StoreFenced` or `ControlsPending` is raised."""
+def _finish_one(connection: Connection, ending: Ending, time: DatabaseTime) -> OrderState:
+    """As `_finish`, with the order that compacts the session."""
+    planned: list[EndedTurn] = []
+    ended = _finish(connection, ending, planned)
+    place_when_idle(connection, time, planned)
+    return ended
+
+
+def _finish(connection: Connection, ending: Ending, planned: list[EndedTurn]) -> OrderState:
+    """Answers the order's row afterwards. Nothing is changed when `StoreFenced` or `ControlsPending` is raised.
+    `planned` gets the compaction that is to follow, once no more orders are ended."""
     state = lock(connection, ending.order_id)
     if state is None:
         raise _fenced(ending)
@@ -316,23 +337,29 @@ def _finish(connection: Connection, ending: Ending) -> OrderState:
     ended = end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
     if ending.turn is not None:
         keep_turn(connection, ending.turn)
-    if (base := ending.base) is not None:
+    for base in filter(None, (ending.begun_with, ending.base)):
         turn, at = ending.turn, micros(ending.drafts[-1].at)
         if base.session_id is not None:
             keep_base(connection, base, ending.order_id, base.session_id, base.through_seq, at)
         elif turn is not None:
             keep_base(connection, base, ending.order_id, turn.session_id, turn.session_seq, at)
+    if ending.compaction is not None:
+        planned.append((ending.order_id, ending.compaction, ending.drafts[-1].at))
     return ended
 
 
-def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, OrderState | StoreError]:
+def _finish_all(
+    connection: Connection, endings: Sequence[Ending], time: DatabaseTime
+) -> dict[str, OrderState | StoreError]:
     """The results by order id. Rows are locked in the order of the ids, as all writers do. Raises `BadEntry`."""
     ended: dict[str, OrderState | StoreError] = {}
+    planned: list[EndedTurn] = []
     for ending in sorted(endings, key=lambda one: one.order_id):
         try:
-            ended[ending.order_id] = _finish(connection, ending)
+            ended[ending.order_id] = _finish(connection, ending, planned)
         except (ControlsPending, StoreFenced) as refused:
             ended[ending.order_id] = refused
+    place_when_idle(connection, time, planned)
     return ended
 
 
@@ -365,25 +392,3 @@ def _was_parked(connection: Connection, parking: Parking, number: int) -> bool:
     """Whether this parking was committed before and only the answer was lost, whatever happened to the order since."""
     row = connection.execute(_AFTER_PARKING, {"wanted": parking.order_id, "seq": number}).first()
     return row is not None and (row.kind, row.epoch) == (OrderWaiting.kind, parking.epoch + 1)
-
-
-def resume(
-    connection: Connection,
-    state: OrderState,
-    at: datetime,
-    message: str,
-    control: Control | None = None,
-    *,
-    workspace_key: str | None = None,
-) -> OrderState:
-    """Queue a waiting order again, even before the time for which it waits, and mark `control` as applied.
-
-    `workspace_key`: the order continues in the directory with this key.
-    """
-    drafts = [applied_draft(control, at)] if control else []
-    drafts.append(order_draft(at, OrderResumed(message=message)))
-    apply_controls(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
-    changes: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
-    if workspace_key is not None:
-        changes["workspace_key"] = workspace_key
-    return write(connection, state, drafts, status=OrderStatus.QUEUED, **changes)

@@ -7,14 +7,17 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.shape import digest
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.database.clock import micros
 from mcc.store.database.engine import Database
-from mcc.store.database.errors import ControlNotTaken, OrderIsFinal
-from mcc.store.database.tables import CONTROLS, among
+from mcc.store.database.errors import ControlNotTaken, IdempotencyConflict, OrderIsFinal
+from mcc.store.database.tables import CONTROLS, KEYS, among
 from mcc.store.rows.control_rows import (
+    CONTROL,
     IS_OPEN,
     add_control,
     carried,
@@ -25,6 +28,7 @@ from mcc.store.rows.control_rows import (
     why_not_taken,
 )
 from mcc.store.rows.order_rows import OrderState, entries_after, is_held, lock
+from mcc.store.rows.texts import text_digest
 from mcc.store.rows.transitions import (
     ControlEffect,
     accepted_by,
@@ -37,20 +41,17 @@ from mcc.store.rows.transitions import (
     why_refused,
 )
 from mcc.store.rows.views import is_pruned, unknown_order
-from mcc.store.work.claims import resume
 from mcc.store.work.endings import end_by_store, may_end
+from mcc.store.work.known_keys import USED_OTHERWISE, known_keys
+from mcc.store.work.resuming import resume
 
-_OPEN = (
-    sa.select(CONTROLS)
-    .where(among(CONTROLS.c.order_id, "ids"), IS_OPEN)
-    .order_by(CONTROLS.c.order_id, CONTROLS.c.number)
-)
+_OPEN = CONTROL.where(among(CONTROLS.c.order_id, "ids"), IS_OPEN).order_by(CONTROLS.c.order_id, CONTROLS.c.number)
 _DELIVER = (
     sa.update(CONTROLS)
     .where(among(CONTROLS.c.id, "ids"), CONTROLS.c.delivered_at.is_(None))
     .values(delivered_at=sa.bindparam("at"))
 )
-_ONE = sa.select(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"))
+_ONE = CONTROL.where(CONTROLS.c.id == sa.bindparam("wanted"))
 _NOT_RUN = sources_of("cancel_queued", "cancel_waiting")
 
 
@@ -62,7 +63,7 @@ class Controls:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def request(self, order_id: str, kind: ControlKind, request: NewControl, *, principal: str) -> Control:
+    def request(self, order_id: str, kind: ControlKind, request: NewControl, *, by: Actor) -> Control:
         """Add a control under the order's lock, numbered `control_seq` + 1.
 
         If no drone runs the order, a cancel ends it at once; a resume, or the cancel of one agent, queues a waiting
@@ -72,9 +73,40 @@ class Controls:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
         at = self._database.clock.now()
-        return self._database.write(lambda connection: requested(connection, order_id, kind, request, principal, at))
+        return self._database.write(lambda connection: requested(connection, order_id, kind, request, by, at))
 
-    def request_all(self, order_id: str, request: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
+    def request_once(
+        self, order_id: str, kind: ControlKind, request: NewControl, *, by: Actor, key: str | None
+    ) -> tuple[Control, bool]:
+        """As `request`, but with an idempotency key that was used for the same request the control that was made then.
+        Answers also whether it is new. Raises as `request` does, and `IdempotencyConflict`."""
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+        body = digest([order_id, kind.value, request.model_dump(mode="json")])
+
+        def once(connection: Connection) -> tuple[Control, bool]:
+            if key is None:
+                return requested(connection, order_id, kind, request, by, at), True
+            # Locked first: of two requests with one key, the second waits, and finds what the first has made.
+            lock(connection, order_id)
+            known = known_keys(connection, by.principal, [text_digest(key)], at).get(text_digest(key))
+            if known is not None and known["control_id"] is not None:
+                if known["body_digest"] != body:
+                    raise IdempotencyConflict(USED_OTHERWISE)
+                row = connection.execute(_ONE, {"wanted": known["control_id"]}).mappings().one()
+                return control_of(row), False
+            control = requested(connection, order_id, kind, request, by, at)
+            if known is not None:
+                raise IdempotencyConflict(USED_OTHERWISE)
+            used = {"principal": by.principal, "key_digest": text_digest(key), "body_digest": body}
+            made = {"order_id": order_id, "control_id": control.id, "created_at": micros(at)}
+            connection.execute(sa.insert(KEYS), {**used, **made})
+            return control, True
+
+        return self._database.write(once)
+
+    def request_all(self, order_id: str, request: Sequence[ControlOfBatch], *, by: Actor) -> Sequence[Control]:
         """As `request` for several controls, in one transaction; answers them in the same sequence.
 
         If one of them cancels the whole order, only that one is carried out, and the others are refused. Raises
@@ -83,7 +115,7 @@ class Controls:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
         at = self._database.clock.now()
-        return self._database.write(lambda connection: _request_all(connection, order_id, request, principal, at))
+        return self._database.write(lambda connection: _request_all(connection, order_id, request, by, at))
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
         """Open controls of these orders (order id -> highest control number seen); marks them as delivered."""
@@ -124,7 +156,7 @@ def requested(
     order_id: str,
     kind: ControlKind,
     request: NewControl,
-    principal: str,
+    by: Actor,
     at: datetime,
     *,
     refused: str | None = None,
@@ -135,14 +167,14 @@ def requested(
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
-    control = new_control(order_id, state.control_seq + 1, kind, request, at)
+    control = new_control(order_id, state.control_seq + 1, kind, request, by, at)
     if why := why_not_taken(connection, order_id, kind, control.record_id):
         raise ControlNotTaken(why)
     if not refused and not cancels_order(control):
         check_room(connection, order_id, kind)
     # Worked out before the control is added, which would be among those before it.
     effect = ControlEffect.STAYS if refused else _effect(connection, state, control)
-    add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
+    add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), by)
     if effect in (ControlEffect.ENDS, ControlEffect.RESUMES, ControlEffect.REQUEUES):
         # Read anew: the control has just raised the order's `control_seq`.
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
@@ -151,7 +183,7 @@ def requested(
 
 
 def _request_all(
-    connection: Connection, order_id: str, request: Sequence[ControlOfBatch], principal: str, at: datetime
+    connection: Connection, order_id: str, request: Sequence[ControlOfBatch], by: Actor, at: datetime
 ) -> Sequence[Control]:
     cancels = (
         index
@@ -162,10 +194,10 @@ def _request_all(
     made: dict[int, Control] = {}
     for index, control in enumerate(request):
         if cancel is not None and index != cancel:
-            made[index] = requested(connection, order_id, control.kind, control, principal, at, refused=CANCEL_WINS)
+            made[index] = requested(connection, order_id, control.kind, control, by, at, refused=CANCEL_WINS)
     # The cancel comes last, because an order that has ended accepts no controls.
     for index, control in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
-        made[index] = requested(connection, order_id, control.kind, control, principal, at)
+        made[index] = requested(connection, order_id, control.kind, control, by, at)
     return [made[index] for index in range(len(request))]
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import UNFINISHED
 from mcc.store.database.clock import micros
@@ -26,6 +27,7 @@ from mcc.store.database.tables import (
 from mcc.store.documents.changes import StateCache
 from mcc.store.documents.requests import forget_requests
 from mcc.store.documents.rows import lock_document
+from mcc.store.rows.audit import add_note
 from mcc.store.rows.views import has_status
 from mcc.store.work.controls import requested
 
@@ -75,13 +77,13 @@ class _OrderWasPlaced(Exception):
     """An order was placed for the document in the meantime."""
 
 
-def delete_document(database: Database, cache: StateCache, document_id: str, *, principal: str) -> Sequence[str]:
+def delete_document(database: Database, cache: StateCache, document_id: str, *, by: Actor) -> Sequence[str]:
     """Mark the document as deleted and cancel its unfinished orders, whose ids are answered; those that no drone runs
     have ended then. Raises `UnknownDocument`, and `StoreUnavailable` while orders keep being placed for it.
     """
     for _ in range(RACES):
         try:
-            orders = database.write(partial(_delete, database=database, document_id=document_id, principal=principal))
+            orders = database.write(partial(_delete, database=database, document_id=document_id, by=by))
         except _OrderWasPlaced:
             continue
         cache.drop(document_id)
@@ -89,18 +91,20 @@ def delete_document(database: Database, cache: StateCache, document_id: str, *, 
     raise StoreUnavailable("orders are being placed for this document; try again")
 
 
-def _delete(connection: Connection, database: Database, document_id: str, principal: str) -> Sequence[str]:
+def _delete(connection: Connection, database: Database, document_id: str, by: Actor) -> Sequence[str]:
     """Locks in the order that all transactions keep: the session, its orders, then the document."""
     lock_document(connection, document_id, reading=True)
     this, at = {"of": document_id}, database.clock.now()
     connection.execute(_SESSION, this)
     orders = connection.execute(_UNFINISHED, this).scalars().all()
     for order_id in orders:
-        requested(connection, order_id, ControlKind.CANCEL, NewControl(reason=DELETED), principal, at)
+        requested(connection, order_id, ControlKind.CANCEL, NewControl(reason=DELETED), by, at)
     lock_document(connection, document_id)
     if set(connection.execute(_UNFINISHED, this).scalars()) - set(orders):
         raise _OrderWasPlaced
     connection.execute(_DELETE, {"of_id": document_id, "at": micros(at)})
+    detail = {"document": document_id, "orders": len(orders)}
+    add_note(connection, at, "document.deleted", by=by, order_id=None, detail=detail)
     return orders
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.documents.beginning import new_state
@@ -44,12 +45,12 @@ class OrderedDocument:
 
 
 def ordered_document(
-    documents: DocumentStore, new: NewOrder, principal: str, at: datetime, blueprint: Blueprint | None = None
+    documents: DocumentStore, new: NewOrder, by: Actor, at: datetime, blueprint: Blueprint | None = None
 ) -> OrderedDocument | None:
     """The document of this order; None for a chat turn. Raises `mcc.documents.change.DispatchRefused`."""
     if new.kind is not OrderKind.GENERATE:
         return None
-    author = Author(by="person", at=at, principal=principal)
+    author = Author.of(by, at)
     metadata = dict(new.generation.metadata) if new.generation else {}
     if new.document_id is not None:
         commands = (SetMetadata(node=ROOT, values=metadata),) if metadata else ()

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.documents import BlueprintChanged, CommandsDone, DocumentSummary, HistoryItem, NewNode
 from mcc.contracts.ids import fresh_id
 from mcc.documents.beginning import new_state
@@ -57,7 +58,7 @@ class DocumentStore:
         self,
         blueprint: Blueprint,
         *,
-        principal: str,
+        by: Actor,
         metadata: Mapping[str, Any] | None = None,
         nodes: Sequence[NewNode] = (),
         idempotency_key: str | None = None,
@@ -67,8 +68,8 @@ class DocumentStore:
         transaction begins. Raises `mcc.documents.change.DispatchRefused`, `IdempotencyConflict`."""
         at, values = self._database.clock.now(), dict(metadata or {})
         body = {"blueprint": blueprint.digest, "metadata": values, "nodes": list(nodes)}
-        request = DocumentRequest.of(principal, idempotency_key, body, at)
-        author = Author(by="person", at=at, principal=principal)
+        request = DocumentRequest.of(by.principal, idempotency_key, body, at)
+        author = Author.of(by, at)
         change = new_state(blueprint, id=fresh_id(), metadata=values, nodes=nodes, author=author, functions=functions)
         # Before the transaction, which then finds the assessment kept with the state and holds its locks only briefly.
         assessed(blueprint, change.state)
@@ -193,10 +194,10 @@ class DocumentStore:
         """The document without its nodes. Raises `UnknownDocument`."""
         return self._database.read(lambda connection: summary(connection, document_id))
 
-    def change_blueprint(self, document_id: str, blueprint: Blueprint, *, principal: str) -> BlueprintChanged:
+    def change_blueprint(self, document_id: str, blueprint: Blueprint, *, by: Actor) -> BlueprintChanged:
         """Pin the document to another blueprint. Raises `UnknownDocument`, `DocumentBusy` while an order generates it,
         `mcc.documents.change.DispatchRefused`."""
-        author = Author(by="person", at=self._database.clock.now(), principal=principal)
+        author = Author.of(by, self._database.clock.now())
 
         def work(changes: OpenChanges) -> BlueprintChanged:
             before = changes.locked(document_id)
@@ -210,11 +211,11 @@ class DocumentStore:
         self.warm(document_id)
         return self._change(work, keyed=False)
 
-    def delete(self, document_id: str, *, principal: str) -> Sequence[str]:
+    def delete(self, document_id: str, *, by: Actor) -> Sequence[str]:
         """Hide the document at once; retention removes its rows later. Cancels its unfinished orders and answers their
         ids: those that no drone runs have ended then. Raises `UnknownDocument`.
         """
-        return delete_document(self._database, self._cache, document_id, principal=principal)
+        return delete_document(self._database, self._cache, document_id, by=by)
 
     def list(
         self,

@@ -14,8 +14,10 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.database.clock import micros
 from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import JOURNAL, ORDERS, RECORDS, STATE
+from mcc.store.database.tables import JOURNAL, RECORDS, STATE
+from mcc.store.rows.budget_rows import settle
 from mcc.store.rows.control_rows import apply_cancels, apply_controls, refuse_open_controls
+from mcc.store.rows.facets import keep_outcome
 from mcc.store.rows.inbox_rows import update_inbox
 from mcc.store.rows.order_rows import (
     OrderState,
@@ -28,16 +30,12 @@ from mcc.store.rows.order_rows import (
     write,
 )
 from mcc.store.rows.packs import pack_record, record_in_pack
-from mcc.store.rows.session_words import keep_unread
-from mcc.store.rows.taint_rows import mark_tainted
+from mcc.store.rows.session_rows import mark_tainted
 from mcc.store.rows.texts import cut, digests, parsed, whole
 from mcc.store.rows.transitions import ENDED, StoreEnding, ended_by_store, ended_unread
+from mcc.store.rows.usage_rows import note_usage
+from mcc.store.work.late_answers import keep_unread
 
-_OUTCOME = (
-    sa.update(ORDERS)
-    .where(ORDERS.c.id == sa.bindparam("wanted"))
-    .values(outcome_json=sa.bindparam("outcome"), finished_at=sa.bindparam("finished"))
-)
 IS_ENDABLE = sa.or_(
     STATE.c.journal_version.in_(READABLE_VERSIONS),
     ~sa.select(JOURNAL.c.seq).where(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.record_id.is_not(None)).exists(),
@@ -92,8 +90,9 @@ def end(
         claim_token=None,
         waits_until=None,
     )
-    finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
-    execute_later(connection, _OUTCOME, finished)
+    keep_outcome(connection, state, outcome, record, micros(at))
+    note_usage(connection, state.order_id, outcome, micros(at))
+    settle(connection, state.order_id, outcome)
     if record is not None:
         keep_record(connection, record, micros(at))
     numbered = list(enumerate(drafts, start=state.last_seq + 1))

@@ -36,7 +36,7 @@ from mcc.store.rows.order_rows import (
     spent_in,
     texts_at,
 )
-from mcc.store.rows.taint_rows import mark_tainted, taints
+from mcc.store.rows.session_rows import mark_tainted, note_requests, taints
 from mcc.store.rows.texts import EntryOutline, TextPlace, text_digest
 from mcc.store.rows.values import Appended, Batch, Reached
 from mcc.store.rows.views import check_whole, unknown_order
@@ -198,6 +198,7 @@ class JournalStore:
             apply_controls(connection, encoded.batch.order_id, numbered)
             update_inbox(connection, encoded.batch.order_id, numbered)
             mark_tainted(connection, encoded.batch.order_id, (entry.fact for entry in encoded.batch.entries))
+            note_requests(connection, encoded.batch.order_id, (entry.fact for entry in encoded.batch.entries))
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `JournalPruned`."""

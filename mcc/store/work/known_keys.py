@@ -14,6 +14,7 @@ from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
 KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
 """Rows of known idempotency keys, by key digest."""
 
+USED_OTHERWISE = "this Idempotency-Key was used with another body: take a new key, or send the same body again"
 _KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
 FORGOTTEN_PER_KEY = 10
 """Old keys removed per new one. The number is bounded because a hundred thousand keys may expire at one moment."""

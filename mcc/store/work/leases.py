@@ -1,24 +1,30 @@
 """Leases of drones: one row per incarnation, timed by the clock of the database (docs/decisions/10)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.drones import NOTHING_COUNTED, Drone, DroneCounters, DroneStatus, Registration
+from mcc.contracts.callers import Actor
+from mcc.contracts.drones import NOTHING_COUNTED, DrainRequest, Drone, DroneCounters, DroneStatus, Registration
 from mcc.contracts.shape import to_json
 from mcc.store.database.clock import moment
 from mcc.store.database.engine import Database, DatabaseTime
-from mcc.store.database.errors import BadEntry
+from mcc.store.database.errors import BadEntry, UnknownDrone
 from mcc.store.database.tables import DRONES
+from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import keep_blobs
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.transitions import LeaseState
 from mcc.store.rows.views import in_time
 
 LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
+DRAINED, UNDRAINED = "drone.drained", "drone.undrained"
+"""Kinds of the audit notes about drones that were told to take no orders, and to take some again."""
+
 SHOWN_SECONDS = 86_400
 SILENT_SECONDS = 600
 """A drone that has been silent for longer is history, which only those see who ask for all."""
@@ -44,12 +50,17 @@ def _register(time: DatabaseTime) -> sa.Insert:
 
 _MINE = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
 _LEAVE = _MINE.values(state=LEFT)
+_TOLD = (
+    sa.update(DRONES)
+    .where(DRONES.c.name == sa.bindparam("named"), DRONES.c.state == LIVE)
+    .values(drain=sa.bindparam("told"))
+)
 _DESCRIBE = _MINE.values(registration_json=sa.bindparam("said"))
 
 
 @lru_cache(maxsize=8)
-def _renew(time: DatabaseTime) -> sa.Update:
-    return _MINE.values(
+def _renew(time: DatabaseTime) -> sa.UpdateBase:
+    renewal = _MINE.values(
         lease_until=_until(time),
         boot=time.boot,
         heartbeat_at=time.now,
@@ -57,6 +68,14 @@ def _renew(time: DatabaseTime) -> sa.Update:
         draining=sa.bindparam("leaving"),
         **{counter: sa.bindparam(f"counted_{counter}") for counter in DroneCounters.model_fields},
     )
+    return renewal.returning(DRONES.c.drain)
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A renewed lease. `drain`: what an operator told the drone to do, None = to take orders."""
+
+    drain: DrainRequest | None
 
 
 @lru_cache(maxsize=8)
@@ -90,13 +109,15 @@ class Leases:
         """Whether the database answers a new connection, be it with a refusal to write."""
         return self._database.answers()
 
-    def register(self, registration: Registration, *, lease_seconds: float) -> None:
-        """Add a new incarnation with a lease. Raises ValueError when the incarnation exists."""
+    def register(self, registration: Registration, *, lease_seconds: float, drain: DrainRequest | None = None) -> None:
+        """Add a new incarnation with a lease; `drain`: what the process was told under the one before. Raises
+        ValueError when the incarnation exists."""
         row = {
             "incarnation": registration.incarnation,
             "name": registration.name,
             "registration_json": to_json(registration).decode(),
             "state": LIVE,
+            "drain": drain,
             "lease": _micros(lease_seconds),
         }
         prompts = {
@@ -126,8 +147,8 @@ class Leases:
         active: int,
         draining: bool = False,
         counters: DroneCounters = NOTHING_COUNTED,
-    ) -> bool:
-        """Renew the lease, and update the drone's figures. False: the incarnation was declared lost, which is final."""
+    ) -> Renewal | None:
+        """Renew the lease, and update the drone's figures. None: the incarnation was declared lost, which is final."""
         row = {
             "wanted": incarnation,
             "lease": _micros(lease_seconds),
@@ -136,9 +157,23 @@ class Leases:
             **{f"counted_{counter}": number for counter, number in counters},
         }
         renewed = self._database.write(
-            lambda connection: connection.execute(_renew(self._database.time), row).rowcount, repeatable=True
+            lambda connection: connection.execute(_renew(self._database.time), row).all(), repeatable=True
         )
-        return renewed == 1
+        return Renewal(renewed[0].drain) if renewed else None
+
+    def drain(self, name: str, drain: DrainRequest | None, *, by: Actor) -> None:
+        """Tell the live drones of this name to take no orders, or with None to take orders again; they read it with the
+        next renewal of their leases. Raises `UnknownDrone`."""
+        at = self._database.clock.now()
+
+        def tell(connection: Connection) -> None:
+            told = connection.execute(_TOLD, {"named": name, "told": drain}).rowcount if "\0" not in name else 0
+            if not told:
+                raise UnknownDrone(f"there is no live drone {name[:200]!r}")
+            kind = DRAINED if drain is not None else UNDRAINED
+            add_note(connection, at, kind, by=by, order_id=None, detail={"drone": name, "drain": drain})
+
+        self._database.write(tell, repeatable=True)
 
     def leave(self, incarnation: str) -> None:
         """Note that the process shuts down in good order."""
@@ -181,7 +216,7 @@ def _read(registration_json: str) -> Registration:
 
 def _drone(row: sa.RowMapping) -> Drone:
     registration = _registration(row)
-    up = DroneStatus.DRAINING if row["draining"] else DroneStatus.UP
+    up = DroneStatus.DRAINING if row["draining"] or row["drain"] else DroneStatus.UP
     return Drone(
         name=registration.name,
         pid=registration.pid,
@@ -193,6 +228,7 @@ def _drone(row: sa.RowMapping) -> Drone:
         active=row["active"] if row["state"] == LIVE else 0,
         **counters_of(row).model_dump(),
         status=up if row["up"] else DroneStatus.SILENT,
+        drain=row["drain"],
         sandbox=registration.sandbox,
         started_at=moment(row["started_at"]),
         last_heartbeat_at=moment(row["heartbeat_at"]),

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_tests import ToolTest
@@ -18,7 +19,7 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import text_json, text_of
 from mcc.store.rows.texts import parsed
 
-APPROVED = "mcp tools approved"
+APPROVED = "tool.approved"
 TRIAL_SECONDS = 60
 """A test call that no drone has taken by then is not made any more."""
 
@@ -111,7 +112,7 @@ class McpServerStore:
 
         return self._database.write(work, repeatable=True)
 
-    def approve(self, server: str, tool: str | None, *, principal: str) -> Sequence[str]:
+    def approve(self, server: str, tool: str | None, *, by: Actor) -> Sequence[str]:
         """Approve the definitions that were seen last, of one tool or of all; answers the names of the tools whose
         approved definition changed.
 
@@ -126,12 +127,12 @@ class McpServerStore:
                 raise UnknownServerTool(_unknown(server, tool, has_tools=bool(rows)))
             changed = [row for row in wanted if row["digest"] != row["seen"]]
             for row in changed:
-                approval = {"of": server, "tool": row["tool_json"], "by": principal, "at": micros(at)}
+                approval = {"of": server, "tool": row["tool_json"], "by": by.principal, "at": micros(at)}
                 connection.execute(_APPROVE, approval)
             names = [text_of(row["tool_json"]) or "" for row in changed]
             if names:
                 detail = {"server": server, "tools": {text_of(row["tool_json"]): row["seen"] for row in changed}}
-                add_note(connection, at, APPROVED, principal=principal, order_id=None, detail=detail)
+                add_note(connection, at, APPROVED, by=by, order_id=None, detail=detail)
             return names
 
         return self._database.write(work)

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import ToolStarted
 from mcc.contracts.notes import MAX_NOTES, DecideNote, NewNote, Note, NoteKind, NoteState
@@ -22,6 +23,7 @@ from mcc.store.rows.audit import add_note
 from mcc.store.rows.note_rows import (
     STALE_DAYS,
     UNDECIDED,
+    WORDS,
     note_of,
     note_row,
     serialize,
@@ -33,11 +35,8 @@ from mcc.store.rows.note_rows import (
 )
 from mcc.store.rows.order_rows import is_held, lock
 
-WORDS = 32
-"""Words of a search that are used; the others are ignored."""
-
-DELETED = "note deleted"
-DECIDED = "note decided"
+DELETED = "note.deleted"
+DECIDED = "note.decided"
 
 _DECIDES: Mapping[str, NoteState] = {"accept": "accepted", "reject": "rejected"}
 
@@ -153,22 +152,22 @@ class NoteStore:
 
         return self._written(writing, work)
 
-    def remove(self, project: str, kind: NoteKind, name: str, *, principal: str) -> Note:
+    def remove(self, project: str, kind: NoteKind, name: str, *, by: Actor) -> Note:
         """As `delete`, but by a person, with an audit note. Raises `UnknownNote`."""
 
         def work(connection: Connection) -> Note:
             before = self._existing(connection, project, kind, name)
-            nothing = {"deleted": True, "text": "", "title": "", "principal": principal}
+            nothing = {"deleted": True, "text": "", "title": "", "principal": by.principal}
             no_agent = dict.fromkeys(("order_id", "record_id", "agent", "seq", "decided_by", "decided_at"))
             serialize(connection, project, kind, name)
             note = self._follow(connection, before.model_copy(update={**nothing, **no_agent, "tainted": False}), None)
             detail = {"project": project, "kind": kind, "name": name}
-            add_note(connection, note.written_at, DELETED, principal=principal, order_id=None, detail=detail)
+            add_note(connection, note.written_at, DELETED, by=by, order_id=None, detail=detail)
             return note
 
         return self._database.write(work)
 
-    def decide(self, asked: DecideNote, *, principal: str) -> Note:
+    def decide(self, asked: DecideNote, *, by: Actor) -> Note:
         """Accept or reject a pending version of a memory; repeating the same decision changes nothing. An accepted one
         counts from now on, and counts as verified. Raises `UnknownNote`, `AlreadyDecided`."""
 
@@ -186,14 +185,14 @@ class NoteStore:
                 said = "a later version took its place" if replaced else f"it is {note.state}"
                 raise AlreadyDecided(f"version {note.version} of {note.name!r} is not pending: {said}")
             at = self._database.clock.now()
-            decided = {"state": state, "decided_by": principal, "decided_at": at, "verified_at": at}
+            decided = {"state": state, "decided_by": by.principal, "decided_at": at, "verified_at": at}
             after = note.model_copy(update=decided)
             if state == "accepted":
                 take_place(connection, after)
                 connection.execute(_VERIFY, {"of_id": row.id, "at": micros(at)})
-            new = {"new_state": state, "new_newest": state == "accepted", "new_decided_by": principal}
+            new = {"new_state": state, "new_newest": state == "accepted", "new_decided_by": by.principal}
             connection.execute(_DECIDE, {"of_id": row.id, "new_decided_at": micros(at), **new})
-            add_note(connection, at, DECIDED, principal=principal, order_id=None, detail=asked.model_dump())
+            add_note(connection, at, DECIDED, by=by, order_id=None, detail=asked.model_dump())
             return self._note(connection.execute(_VERSION, named).one())
 
         return self._database.write(work)

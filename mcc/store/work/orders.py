@@ -1,6 +1,7 @@
 """Orders as the service uses them: place, retry, fork, revert, list; the bound of the queue."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from threading import Lock
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.control import Receipt
 from mcc.contracts.entry import Entry
+from mcc.contracts.git_delivery import Deliver
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WorkOrder
+from mcc.contracts.order import NewFork, NewOrder, OrderKind, WorkOrder
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
@@ -32,16 +35,19 @@ from mcc.store.database.errors import (
 )
 from mcc.store.database.tables import ORDERS, STATE, among
 from mcc.store.documents.changes import OpenChanges
+from mcc.store.rows.following import deliver_of, revert_of
 from mcc.store.rows.forking import DerivedOrder, fork_of, retry_of, unfinished_sentence
+from mcc.store.rows.new_rows import AcceptedOrder
 from mcc.store.rows.order_rows import entries_after, lock
 from mcc.store.rows.texts import parsed
+from mcc.store.rows.transcript_rows import leave_out
 from mcc.store.rows.values import BatchOrder, Page, Placed
 from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order
 from mcc.store.rows.waiting import waits_of, work_orders
 from mcc.store.work.document_orders import ordered_document
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.endings import record_of
-from mcc.store.work.placing import AcceptedOrder, Placing, leave_out, place_all
+from mcc.store.work.placing import Placing, place_all
 from mcc.store.work.selection import Filter, search
 
 
@@ -64,9 +70,6 @@ _DELAYED = _up_to(is_status(STATE.c.status, OrderStatus.WAITING), STATE.c.reason
 RACES = 3
 """Attempts for requests with an idempotency key: of two concurrent ones with the same key, the second fails, and finds
 the row of the first when it is repeated."""
-
-REVERT = "revert"
-"""Stands in place of the agent's name in orders that revert others."""
 
 COUNT_SECONDS = 1.0
 MOST_SECONDS = 60.0
@@ -129,26 +132,6 @@ def _answered(accepted: AcceptedOrder, order: WorkOrder) -> Placed:
     return Placed(order, accepted.created, receipt, accepted.interrupted, accepted.entries)
 
 
-def revert_of(source: WorkOrder, request: NewRevert) -> DerivedOrder:
-    """An order, in a session of its own, that restores the workspace of `source`.
-
-    Raises `OrderIsUnfinished`, and `NotRevertible` for a source without a workspace or a request for a missing entry.
-    """
-    if source.status not in FINAL:
-        raise OrderIsUnfinished(
-            f"order {source.id} is {source.status.value}: only an order that has ended is reverted; cancel it first"
-        )
-    if source.workspace is None:
-        raise NotRevertible(f"order {source.id} had no workspace, so there is nothing to bring back")
-    if request.to is not None and request.to > source.last_seq:
-        raise NotRevertible(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {request.to}")
-    new = NewOrder(
-        kind=OrderKind.REVERT, agent=REVERT, workspace=source.workspace, queue=source.queue, priority=source.priority
-    )
-    origin = OrderOrigin(kind="revert", order_id=source.id, after=request.to, overwrite=request.overwrite)
-    return DerivedOrder(new, origin, {"revert": source.id, **request.model_dump()}, title=f"Revert {source.id}")
-
-
 class OrderStore:
     def __init__(self, database: Database, bound: QueueBound, documents: DocumentStore) -> None:
         self._database = database
@@ -159,65 +142,67 @@ class OrderStore:
         self,
         new: NewOrder,
         *,
-        principal: str,
+        by: Actor,
         idempotency_key: str | None = None,
         blueprint: Blueprint | None = None,
         on_ask: OnAsk = "deny",
         request: NewOrder | None = None,
+        anybodys: bool = False,
     ) -> Placed:
         """Insert the order and its first entry in one transaction, which locks the session, then its running order.
 
         `when_busy` is decided under these locks. A generate order that names a blueprint is placed with that
         `blueprint`, and its document is made in the same transaction; one for an existing document becomes a turn of
         that document's session. `on_ask` applies if the order does not set it. `request`: the order as its caller gave
-        it, by which a repeated one is known; None: `new` is that.
+        it, by which a repeated one is known; None: `new` is that. `anybodys`: it may control a turn that somebody else
+        placed.
 
-        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `UnknownDocument`, `NotAConversation`,
-        `QueueFull`, `mcc.documents.change.DispatchRefused`.
+        Raises `IdempotencyConflict`, `SessionBusy`, `OrderOfOthers`, `UnknownSession`, `UnknownDocument`,
+        `NotAConversation`, `BudgetUsedUp`, `QueueFull`, `mcc.documents.change.DispatchRefused`.
         """
         database, at = self._database, self._database.clock.now()
-        document = ordered_document(self._documents, new, principal, at, blueprint)
-        return self._placed(
-            Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask, request)
-        )
+        document = ordered_document(self._documents, new, by, at, blueprint)
+        placing = Placing(new, by, idempotency_key, at, database.time, None, document, on_ask, request, anybodys)
+        return self._placed(placing)
 
-    def place_all(self, request: Sequence[BatchOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
+    def place_all(
+        self, request: Sequence[BatchOrder], *, by: Actor, on_ask: OnAsk = "deny", anybodys: bool = False
+    ) -> Sequence[Placed]:
         """As `place`, for all of these orders in one transaction and in this sequence, or for none of them.
 
-        Raises `SomeRefused`, `QueueFull`.
+        Raises `SomeRefused`, `BudgetUsedUp`, `QueueFull`.
         """
         database, at, placings = self._database, self._database.clock.now(), []
         refused: dict[int, Exception] = {}
         for index, batch_order in enumerate(request):
             try:
-                document = ordered_document(self._documents, batch_order.new, principal, at, batch_order.blueprint)
+                document = ordered_document(self._documents, batch_order.new, by, at, batch_order.blueprint)
             except change.DispatchRefused as problem:
                 refused[index] = problem
                 continue
             new, key = batch_order.new, batch_order.idempotency_key
-            placings.append(
-                Placing(new, principal, key, at, database.time, None, document, on_ask, batch_order.request)
-            )
+            asked = batch_order.request
+            placings.append(Placing(new, by, key, at, database.time, None, document, on_ask, asked, anybodys))
         if refused:
             raise SomeRefused(refused)
         accepted = self._accepted(placings)
         read = self.some([batch_order.order_id for batch_order in accepted if batch_order.order is None])
         return [_answered(batch_order, batch_order.order or read[batch_order.order_id]) for batch_order in accepted]
 
-    def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def retry(self, order_id: str, *, by: Actor, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
 
-        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`, `QueueFull`.
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`, `BudgetUsedUp`, `QueueFull`.
         """
         at, source = self._database.clock.now(), self.get(order_id)
         made = retry_of(source, self._version(order_id), lambda count: self._first(order_id, count), at)
-        return self._place_derived(made, principal, idempotency_key, at)
+        return self._place_derived(made, by, idempotency_key, at)
 
-    def fork(self, order_id: str, request: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def fork(self, order_id: str, request: NewFork, *, by: Actor, idempotency_key: str | None = None) -> Placed:
         """A new order in a new session that continues from entry `request.after`, or the last entry before it at which
-        no call is open.
+        no call is open; without the `webhook_url` of somebody else.
 
-        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
+        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `BudgetUsedUp`, `QueueFull`.
         """
         # Committed entries never change, so they are read before the transaction begins. Only pruning removes them,
         # which the transaction checks again.
@@ -225,23 +210,41 @@ class OrderStore:
         if self._database.read(lambda connection: is_pruned(connection, order_id)):
             raise ForkOfPruned(order_id)
         made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), request, at)
-        return self._place_derived(made, principal, idempotency_key, at)
+        if source.principal != by.principal:
+            # Its query may hold what lets its owner in there, which is shown to nobody.
+            made = replace(made, new=made.new.model_copy(update={"webhook_url": None}))
+        return self._place_derived(made, by, idempotency_key, at)
 
-    def revert(
-        self, order_id: str, request: NewRevert, *, principal: str, idempotency_key: str | None = None
-    ) -> Placed:
+    def revert(self, order_id: str, request: NewRevert, *, by: Actor, idempotency_key: str | None = None) -> Placed:
         """A new order, in a session of its own, that restores the workspace as it was before this order changed it.
 
-        Raises `UnknownOrder`, `OrderIsUnfinished`, `NotRevertible`, `IdempotencyConflict`, `QueueFull`.
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `NotRevertible`, `IdempotencyConflict`, `BudgetUsedUp`, `QueueFull`.
         """
         if request.to is not None and self._database.read(lambda connection: is_pruned(connection, order_id)):
             raise NotRevertible(
                 f"the journal of order {order_id} was pruned: it can be reverted as a whole, without `to`"
             )
         made = revert_of(self.get(order_id), request)
-        return self._place_derived(made, principal, idempotency_key, self._database.clock.now())
+        return self._place_derived(made, by, idempotency_key, self._database.clock.now())
 
-    def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
+    def deliver(
+        self,
+        order_id: str,
+        wish: Deliver | None,
+        *,
+        by: Actor,
+        idempotency_key: str | None = None,
+        on_ask: OnAsk = "deny",
+    ) -> Placed:
+        """A new order, as the next turn of the same session, that delivers what this one did.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `NotDeliverable`, `IdempotencyConflict`, `BudgetUsedUp`,
+        `QueueFull`.
+        """
+        made, at = deliver_of(self.get(order_id), wish), self._database.clock.now()
+        return self._placed(Placing(made.new, by, idempotency_key, at, self._database.time, made, None, on_ask))
+
+    def roll_back(self, order_id: str, *, by: Actor) -> WorkOrder:
         """Leave a finished turn out of its session's context from now on; repeating it changes nothing.
 
         Raises `UnknownOrder`, `OrderIsUnfinished`.
@@ -256,7 +259,7 @@ class OrderStore:
                 raise unknown_order(order_id)
             if state.status not in FINAL:
                 raise OrderIsUnfinished(unfinished_sentence(order_id, state.status))
-            leave_out(connection, order_id, at, principal)
+            leave_out(connection, order_id, at, by)
 
         self._database.write(left_out, repeatable=True)
         return self.get(order_id)
@@ -267,9 +270,9 @@ class OrderStore:
     def _first(self, order_id: str, count: int) -> Sequence[Entry]:
         return self._database.read(lambda connection: entries_after(connection, order_id, limit=count))
 
-    def _place_derived(self, made: DerivedOrder, principal: str, key: str | None, at: datetime) -> Placed:
-        document = ordered_document(self._documents, made.new, principal, at)
-        return self._placed(Placing(made.new, principal, key, at, self._database.time, made, document))
+    def _place_derived(self, made: DerivedOrder, by: Actor, key: str | None, at: datetime) -> Placed:
+        document = ordered_document(self._documents, made.new, by, at)
+        return self._placed(Placing(made.new, by, key, at, self._database.time, made, document))
 
     def _placed(self, placing: Placing) -> Placed:
         try:
@@ -278,18 +281,25 @@ class OrderStore:
             raise refused.refused[0] from None
         return _answered(accepted, self.get(accepted.order_id))
 
+    def place_within(
+        self, connection: Connection, changes: OpenChanges, placings: Sequence[Placing]
+    ) -> Sequence[AcceptedOrder]:
+        """Place all in a transaction of the caller's, who undoes it on every error, and else calls `committed` of the
+        `changes` after its commit. Raises `SomeRefused`, `QueueFull`."""
+        accepted = place_all(connection, changes, placings)
+        # A known key and a steer make no order, so they need no place in the queue.
+        if created := sum(placed.created for placed in accepted):
+            self._bound.take(lambda most: count_queued(connection, most), created)
+        return accepted
+
     def _accepted(self, placings: Sequence[Placing]) -> Sequence[AcceptedOrder]:
-        """Place all in one transaction. Raises `SomeRefused`, `QueueFull`, and places nothing then."""
+        """Place all in one transaction. Raises `SomeRefused`, `BudgetUsedUp`, `QueueFull`, and places nothing then."""
         opened: list[OpenChanges] = []
 
         def place(connection: Connection) -> Sequence[AcceptedOrder]:
             # Anew at each attempt: what an undone transaction changed in memory must not be taken over.
             opened[:] = [self._documents.opened(connection)]
-            accepted = place_all(connection, opened[0], placings)
-            # A known key and a steer make no order, so they need no place in the queue.
-            if created := sum(one.created for one in accepted):
-                self._bound.take(lambda most: count_queued(connection, most), created)
-            return accepted
+            return self.place_within(connection, opened[0], placings)
 
         # Only keys make a repetition harmless: without one, a placed order whose answer was lost would be placed twice.
         keyed = all(placing.key is not None for placing in placings)

@@ -8,11 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, merged
-from mcc.contracts.entry import Entry
+from mcc.contracts.callers import Actor
+from mcc.contracts.control import Control, ControlKind, NewControl, merged
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
-from mcc.contracts.order import NewOrder, WhenBusy, WorkOrder
+from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
@@ -21,39 +21,50 @@ from mcc.store.database.clock import micros
 from mcc.store.database.engine import DatabaseTime
 from mcc.store.database.errors import (
     BadEntry,
-    ForkOfPruned,
+    BudgetUsedUp,
     IdempotencyConflict,
+    OrderOfOthers,
     SessionBusy,
     SomeRefused,
     StoreRefused,
     UnknownSession,
 )
-from mcc.store.database.tables import ORDERS, SESSIONS, STATE
+from mcc.store.database.tables import SESSIONS, STATE
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.rows.artifact_rows import held_for
-from mcc.store.rows.audit import add_note
-from mcc.store.rows.control_rows import add_control, check_room, controls_of, why_not_taken
-from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
-from mcc.store.rows.new_rows import NewRows
+from mcc.store.rows.budget_rows import NewReservation, Reserved, reserve
+from mcc.store.rows.control_rows import (
+    add_control,
+    check_room,
+    controls_of,
+    joins,
+    why_not_taken,
+)
+from mcc.store.rows.facets import told_when_ready
+from mcc.store.rows.forking import DerivedOrder
+from mcc.store.rows.new_rows import AcceptedOrder, NewRows, Row
 from mcc.store.rows.order_rows import OrderState, lock, text_json
 from mcc.store.rows.session_rows import IS_THERE, source_of_fork
 from mcc.store.rows.session_words import reads_words, take_words
 from mcc.store.rows.texts import text_digest
-from mcc.store.rows.transcript_rows import void_bases
+from mcc.store.rows.transcript_rows import leave_out
 from mcc.store.rows.transitions import (
+    CONTROLLING,
     busy_sentence,
     cancelled_by,
     cancels_order,
+    new_control,
+    others_sentence,
     queued_draft,
     said_by,
     title_of,
     waits_until,
 )
-from mcc.store.rows.views import fresh_order, has_status, unknown_order
-from mcc.store.work.claims import resume
+from mcc.store.rows.views import fresh_order, has_status, hold_source
 from mcc.store.work.document_orders import OrderedDocument, check_chat
 from mcc.store.work.endings import end_by_store, may_end
-from mcc.store.work.known_keys import KnownKeys, known_keys
+from mcc.store.work.known_keys import USED_OTHERWISE, KnownKeys, known_keys
+from mcc.store.work.resuming import resume
 
 _SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE).with_for_update()
 _NEXT_TURN = (
@@ -73,36 +84,14 @@ _UNFINISHED = (
     .limit(2)
 )
 """The first unfinished order of a session, and the second one if there is one."""
-_LEAVE_OUT = (
-    sa.update(ORDERS)
-    .where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False))
-    .values(left_out=True)
-    .returning(ORDERS.c.session_id, ORDERS.c.session_seq)
-)
-_SOURCE = sa.select(ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted")).with_for_update(read=True)
 _SHARE_TEXTS = sa.text(
     "INSERT INTO text_uses (digest, owner) SELECT digest, :to_order FROM text_uses WHERE owner = :from_order"
     " ON CONFLICT DO NOTHING"
 )
 _ADD_ITS_SESSION = sa.text(
-    "INSERT INTO sessions (id, title_json, principal, created_at, turns)"
-    " VALUES (:id, :title_json, :principal, :created_at, :turns) ON CONFLICT (id) DO NOTHING"
+    "INSERT INTO sessions (id, title_json, principal, door, token_id, created_at, turns)"
+    " VALUES (:id, :title_json, :principal, :door, :token_id, :created_at, :turns) ON CONFLICT (id) DO NOTHING"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedOrder:
-    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`."""
-
-    order_id: str
-    created: bool
-    order: WorkOrder | None = None
-    """The new order, if it begins a session; None: the caller has to read it."""
-    steer: Control | None = None
-    interrupted: str | None = None
-    """Id of the order that it interrupts."""
-    entries: Sequence[Entry] = ()
-    """Its first journal entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ class Placing:
     """One request for an order; `place` carries it out inside a transaction."""
 
     new: NewOrder
-    principal: str
+    by: Actor
     key: str | None
     at: datetime
     time: DatabaseTime
@@ -122,6 +111,8 @@ class Placing:
     """Applies if the order does not set it."""
     request: NewOrder | None = None
     """The order as its caller gave it; None: `new` is that."""
+    anybodys: bool = False
+    """Whether it may also steer an unfinished turn that somebody else placed, or take its place."""
     key_digest: str = field(init=False, default="")
     body_digest: str = field(init=False, default="")
 
@@ -158,14 +149,14 @@ class Placing:
         fork = self.derived.origin.order_id if self.derived and self.derived.origin.kind == "fork" else None
         source = source_of_fork(connection, fork)
         rows.sessions.append({**session, **source, "turns": 1, "last_order_id": accepted.order_id})
-        order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
+        order = fresh_order(
+            self.new, rows.orders[-1], rows.states[-1], session, by=self.by, on_ask=self.new.on_ask or self.on_ask
+        )
         return replace(accepted, order=order)
 
     def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> AcceptedOrder:
         if row["body_digest"] != self.body_digest:
-            raise IdempotencyConflict(
-                "this Idempotency-Key was used with another body: take a new key, or send the same body again"
-            )
+            raise IdempotencyConflict(USED_OTHERWISE)
         if row["control_id"] is None:
             return AcceptedOrder(row["order_id"], created=False)
         steer = next(
@@ -175,7 +166,7 @@ class Placing:
 
     def _key_row(self, accepted: AcceptedOrder) -> Mapping[str, Any]:
         return {
-            "principal": self.principal,
+            "principal": self.by.principal,
             "key_digest": self.key_digest,
             "body_digest": self.body_digest,
             "order_id": accepted.order_id,
@@ -202,7 +193,7 @@ class Placing:
         return {
             "id": session_id,
             "title_json": text_json(title or (self.derived and self.derived.title) or title_of(self.new.prompt)),
-            "principal": self.principal,
+            **self.by.columns,
             "created_at": micros(self.at),
             "turns": 0,
         }
@@ -221,6 +212,8 @@ class Placing:
     def _place_behind(
         self, connection: Connection, rows: NewRows, head: OrderState, turn: int, before: Sequence[str]
     ) -> AcceptedOrder:
+        if self.new.when_busy in CONTROLLING and not (self.anybodys or joins(connection, head.order_id, self.by)):
+            raise OrderOfOthers(others_sentence(head.order_id, self.new.when_busy))
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
@@ -232,7 +225,7 @@ class Placing:
             ):
                 check_room(connection, head.order_id, ControlKind.STEER)
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
-                add_control(connection, head, steer, self.principal)
+                add_control(connection, head, steer, self.by)
                 return AcceptedOrder(head.order_id, created=False, steer=steer)
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
                 ended = self._interrupt(connection, head)
@@ -249,12 +242,12 @@ class Placing:
         it finds the cancel.
         """
         if self.new.when_busy is WhenBusy.ROLLBACK:
-            leave_out(connection, head.order_id, self.at, self.principal)
+            leave_out(connection, head.order_id, self.at, self.by)
         is_cancelled = any(map(cancels_order, controls_of(connection, head.order_id)))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
         # Of two turns that interrupt, the second finds the first one's cancel.
         if not is_cancelled:
-            add_control(connection, head, cancel, self.principal)
+            add_control(connection, head, cancel, self.by)
         if head.status is OrderStatus.RUNNING:
             return False
         state = lock(connection, head.order_id) or head
@@ -266,15 +259,8 @@ class Placing:
         return False
 
     def _control(self, head: OrderState, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
-        return Control(
-            id=fresh_id(),
-            order_id=head.order_id,
-            number=head.control_seq + 1,
-            kind=kind,
-            message=message,
-            reason=reason,
-            requested_at=self.at,
-        )
+        asked = NewControl.model_construct(message=message, reason=reason)
+        return new_control(head.order_id, head.control_seq + 1, kind, asked, self.by, self.at)
 
     def insert_turn(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
@@ -293,9 +279,9 @@ class Placing:
         beginning = derived.beginning if derived else None
         source = derived.origin.order_id if derived and beginning else None
         if source is not None:
-            self._hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
+            hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
         order_id = beginning.order_id if beginning else fresh_id()
-        words = derived.words if derived else ()
+        words, on_ask = derived.words if derived else (), new.on_ask or self.on_ask
         if turn > 1 and reads_words(new.kind):
             words = (*words, *take_words(connection, session_id, order_id))
         first = queued_draft(
@@ -306,6 +292,7 @@ class Placing:
             retry_of=derived.retry_of if derived else None,
             forked=derived.forked if derived else None,
             words=words,
+            by=self.by,
         )
         drafts = [first, *(beginning.drafts if beginning else ())]
         entries = rows.write(order_id, drafts)
@@ -313,17 +300,21 @@ class Placing:
             "id": order_id,
             "session_id": session_id,
             "session_seq": turn,
-            "principal": self.principal,
-            "spec_json": to_json(new.model_copy(update={"on_ask": new.on_ask or self.on_ask})).decode(),
+            **self.by.columns,
+            "spec_json": to_json(self._in_force).decode(),
             "created_at": micros(self.at),
             "origin_json": to_json(derived.origin).decode() if derived else None,
             "words_json": to_json(words).decode() if words else None,
+            "agent": new.agent,
+            "model": new.model,
+            "inbox": told_when_ready(on_ask, session_id),
+            "has_webhook": new.webhook_url is not None,
         }
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)
         rows.states.append({**hot, "last_seq": len(drafts)})
         # Of a derived order the caller chose nothing: what was removed since then is missing there, and told.
-        files = held_for(connection, new.attachments, self.principal, all_of_them=derived is None)
+        files = held_for(connection, new.attachments, self.by.principal, all_of_them=derived is None)
         rows.attachments += ({"artifact_id": file, "order_id": order_id} for file in files)
         rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
@@ -331,19 +322,14 @@ class Placing:
             connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
         return AcceptedOrder(order_id, created=True, entries=entries)
 
-    def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
-        """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`, and `UnknownOrder` when
-        it was removed with its session.
+    def budgeted(self, reserved: Reserved) -> Row:
+        """The columns of the order's row that say what was reserved for it."""
+        spec = self._in_force.model_copy(update={"limits": reserved.limits})
+        return {"spec_json": to_json(spec).decode(), **reserved.columns}
 
-        A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
-        pruning keeps those.
-        """
-        # A shared lock: several forks of one order may begin at once, and only pruning has to wait.
-        row = connection.execute(_SOURCE, {"wanted": source}).first()
-        if row is None:
-            raise unknown_order(source)
-        if forked and row.pruned_at is not None:
-            raise ForkOfPruned(source)
+    @property
+    def _in_force(self) -> NewOrder:
+        return self.new.model_copy(update={"on_ask": self.new.on_ask or self.on_ask})
 
     def _state(
         self, connection: Connection, order_id: str, session_id: str, turn: int, *, waits: bool
@@ -373,7 +359,7 @@ class Placing:
 def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[AcceptedOrder]:
     """Place all in sequence, or none: `SomeRefused` names the problem of each refused one, by its index."""
     keys = [placing.key_digest for placing in placings if placing.key is not None]
-    known = known_keys(connection, placings[0].principal, keys, placings[0].at) if keys else {}
+    known = known_keys(connection, placings[0].by.principal, keys, placings[0].at) if keys else {}
     rows = NewRows()
     accepted: list[AcceptedOrder] = []
     refused: dict[int, Exception] = {}
@@ -385,12 +371,28 @@ def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[P
             refused[index] = problem
     if refused:
         raise SomeRefused(refused)
+    accepted = _reserved(connection, rows, placings, accepted)
     rows.insert(connection)
     return accepted
 
 
-def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:
-    """Leave a turn out of its session's context, with an audit note; repeating it changes and notes nothing."""
-    if (row := connection.execute(_LEAVE_OUT, {"wanted": order_id}).first()) is not None:
-        void_bases(connection, row.session_id, row.session_seq, micros(at))
-        add_note(connection, at, ROLLED_BACK, principal=principal, order_id=order_id, detail={})
+def _reserved(
+    connection: Connection, rows: NewRows, placings: Sequence[Placing], accepted: Sequence[AcceptedOrder]
+) -> list[AcceptedOrder]:
+    """The accepted orders, with what the budgets let them spend. Last, as nothing is locked after budgets. Raises
+    `BudgetUsedUp`."""
+    answers, changes = list(accepted), dict[str, Row]()
+    created = [index for index, answer in enumerate(accepted) if answer.created]
+    wishes = [NewReservation(placings[index].new, placings[index].by, placings[index].at) for index in created]
+    for index, reserved in zip(created, reserve(connection, wishes), strict=True):
+        if isinstance(reserved, BudgetUsedUp):
+            raise reserved
+        if reserved is None:
+            continue
+        changes[accepted[index].order_id] = placings[index].budgeted(reserved)
+        if (order := accepted[index].order) is not None:
+            limited = order.model_copy(update={"limits": reserved.limits, "requested_limits": reserved.told})
+            answers[index] = replace(accepted[index], order=limited)
+    if changes:
+        rows.change_orders(connection, changes)
+    return answers

@@ -2,23 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.ids import lowest_id
 from mcc.contracts.order import OrderKind
 from mcc.contracts.status import UNFINISHED, OrderStatus
-from mcc.store.database.clock import micros
+from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros
 from mcc.store.database.tables import LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.rows.texts import parsed
 from mcc.store.rows.views import ORDER, has_status, is_status
 
 SHAPE = "00000000-0000-0000-0000-000000000000"
-CLOCKS_DIFFER = timedelta(days=1)
-"""How far the clock that an id was made by may be behind that of the database; ids bound what is read of the index."""
-
 SEARCHED = 2_000
 CHUNK = 200
 """Orders that are looked through, and read at a time, for those of an agent or a workspace, which no index knows."""
@@ -35,7 +31,7 @@ ENDING = 4
 class Filter:
     """Filters of a list; None matches any order. `part`: an id begins or ends with it, four characters at least.
     `cursor`: only ids below this one. `since`: placed at this time or later. `unfinished`: only orders that are.
-    `kind`: orders that compact a session are left out unless it is theirs."""
+    `kind`: orders that compact a session are left out unless it is theirs. `principal`: who placed it."""
 
     status: OrderStatus | None = None
     session_id: str | None = None
@@ -45,6 +41,7 @@ class Filter:
     since: datetime | None = None
     unfinished: bool = False
     kind: OrderKind | None = None
+    principal: str | None = None
 
 
 def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
@@ -53,15 +50,27 @@ def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
     The query scans the index of one column in the order of ids, and checks the other filters for each id it meets.
     """
     if wanted.part is None:
-        others = wanted.session_id is not None or wanted.since is not None or wanted.unfinished or wanted.kind
+        others = (
+            wanted.session_id is not None
+            or wanted.since is not None
+            or wanted.unfinished
+            or wanted.kind
+            or wanted.principal
+        )
         if wanted.label is not None and wanted.status is not None and not others:
             return _labelled(wanted.label, wanted.status, wanted.cursor, most)
         return _newest(wanted, _scanned(wanted), most)
-    parts = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
+    parts = [_newest(wanted, ORDERS.c.id, most, matches) for matches in part_matches(wanted.part)]
     if not parts:
         return None
     either = sa.union(*(sa.select(part.subquery()) for part in parts)).subquery()
     return sa.select(either.c.id).order_by(either.c.id.desc()).limit(most)
+
+
+def compacts(session_id: sa.ColumnElement[str], wanted: bool) -> sa.ColumnElement[bool]:
+    """Whether an order compacts a session, or does not, by the version of its own session's id."""
+    version = sa.func.substr(session_id, *_VERSION)
+    return version == sa.literal_column("'5'") if wanted else version != sa.literal_column("'5'")
 
 
 def _scanned(wanted: Filter) -> sa.ColumnElement[str]:
@@ -78,12 +87,11 @@ def _newest(
     newest = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
     if scanned.table is not LABELS and wanted.kind is not OrderKind.COMPACT:
         # By the id alone, as no index is wide enough. Nobody gives orders that compact a label.
-        newest = newest.where(sa.func.substr(scanned.table.c.session_id, *_VERSION) != sa.literal_column("'5'"))
+        newest = newest.where(compacts(scanned.table.c.session_id, False))
     for column, condition in _conditions(wanted):
         newest = newest.where(condition, *([] if column.table is scanned.table else [column == scanned]))
     if wanted.since is not None:
-        earliest = wanted.since - CLOCKS_DIFFER
-        newest = newest.where(scanned >= lowest_id(round(earliest.timestamp() * 1_000)))
+        newest = newest.where(scanned >= id_at(wanted.since, -CLOCKS_DIFFER))
     return newest if wanted.cursor is None else newest.where(scanned < wanted.cursor)
 
 
@@ -125,6 +133,8 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
         yield STATE.c.order_id, has_status(STATE.c.status, UNFINISHED)
     if wanted.since is not None:
         yield ORDERS.c.id, ORDERS.c.created_at >= micros(wanted.since)
+    if wanted.principal is not None:
+        yield ORDERS.c.id, ORDERS.c.principal == wanted.principal
     if wanted.session_id is not None:
         yield ORDERS.c.id, ORDERS.c.session_id == wanted.session_id
     if wanted.kind is OrderKind.COMPACT:
@@ -133,7 +143,7 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
         yield LABELS.c.order_id, LABELS.c.label == wanted.label
 
 
-def _part_matches(part: str) -> Sequence[sa.ColumnElement[bool]]:
+def part_matches(part: str) -> Sequence[sa.ColumnElement[bool]]:
     """The conditions that an id begins with `part` (as a range) and that it ends with it; only those that an id can
     meet, given where its hyphens are."""
     conditions: list[sa.ColumnElement[bool]] = []

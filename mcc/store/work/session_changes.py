@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.sessions import NewSession, NewSessionFork, SessionChange, SessionDefaults
 from mcc.contracts.status import FINAL, OrderStatus
@@ -29,12 +30,12 @@ _MARK = sa.text(
 )
 
 
-def new_row(new: NewSession, principal: str, at: int) -> dict[str, Any]:
+def new_row(new: NewSession, by: Actor, at: int) -> dict[str, Any]:
     """The row of a session to open, without turns."""
     return {
         "id": fresh_id(),
         "title_json": text_json(new.title),
-        "principal": principal,
+        **by.columns,
         "created_at": at,
         "turns": 0,
         "defaults_json": defaults_json(new),
@@ -70,9 +71,7 @@ def change_session(connection: Connection, session_id: str, change: SessionChang
         connection.execute(sa.update(SESSIONS).where(SESSIONS.c.id == session_id).values(values))
 
 
-def fork_session(
-    connection: Connection, session_id: str, asked: NewSessionFork, principal: str, at: int
-) -> dict[str, Any]:
+def fork_session(connection: Connection, session_id: str, asked: NewSessionFork, by: Actor, at: int) -> dict[str, Any]:
     """The row of a session that goes on after turn `asked.turn` of this one; see `SessionStore.fork`."""
     row = session_row(connection, session_id, locked=True)
     check_conversation(connection, session_id)
@@ -86,7 +85,7 @@ def fork_session(
         )
     title = asked.title if asked.title is not None else f"Fork: {text_of(row['title_json'])}"[:TITLE_CHARACTERS]
     return {
-        **new_row(NewSession.model_construct(title=title), principal, at),
+        **new_row(NewSession.model_construct(title=title), by, at),
         "defaults_json": row["defaults_json"],
         "context": row["context"],
         "forked_session_id": session_id,

@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.ids import is_identifier
 from mcc.store.database.errors import BadCursor
 from mcc.store.database.tables import SESSIONS
+from mcc.store.rows.actors import token_name
 from mcc.store.rows.order_rows import text_of
 from mcc.store.rows.session_rows import IS_THERE
 from mcc.store.work.selection import CHUNK, SEARCHED
@@ -58,7 +59,7 @@ def _titled(
 
 
 def _newest(wanted: SessionFilter, cursor: str | None, most: int) -> sa.Select[tuple[object, ...]]:
-    statement = sa.select(SESSIONS).where(IS_THERE).order_by(SESSIONS.c.id.desc()).limit(most)
+    statement = sa.select(SESSIONS, token_name(SESSIONS)).where(IS_THERE).order_by(SESSIONS.c.id.desc()).limit(most)
     if cursor is not None:
         statement = statement.where(SESSIONS.c.id < cursor)
     if wanted.archived is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.sessions import (
@@ -20,7 +21,14 @@ from mcc.contracts.sessions import (
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.tables import ORDERS, SESSIONS, among
-from mcc.store.rows.session_rows import IS_THERE, defaults_of, session_row, shown_sessions, usage_by_turn
+from mcc.store.rows.session_rows import (
+    IS_THERE,
+    defaults_of,
+    session_of_request,
+    session_row,
+    shown_sessions,
+    usage_by_turn,
+)
 from mcc.store.rows.values import Page
 from mcc.store.rows.views import ORDER
 from mcc.store.rows.waiting import work_orders
@@ -34,11 +42,11 @@ class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def open(self, new: NewSession, *, principal: str) -> Session:
+    def open(self, new: NewSession, *, by: Actor) -> Session:
         """Create a session without turns."""
-        row = new_row(new, principal, micros(self._database.clock.now()))
+        row = new_row(new, by, micros(self._database.clock.now()))
         session_id = self._database.write(lambda connection: open_session(connection, row))
-        return self.get(session_id, principal=principal)
+        return self.get(session_id, principal=by.principal)
 
     def get(self, session_id: str, *, principal: str = "") -> Session:
         """The session as `principal` sees it; "" has read nothing. Raises `UnknownSession`."""
@@ -47,6 +55,11 @@ class SessionStore:
             return shown_sessions(connection, [session_row(connection, session_id)], principal)[0]
 
         return self._database.read(session)
+
+    def of_request(self, forge: str, project: str, number: int) -> str | None:
+        """The session that opened this request at a forge of the configuration; None where none did, or it is
+        deleted."""
+        return self._database.read(lambda connection: session_of_request(connection, forge, project, number))
 
     def list(self, wanted: SessionFilter | None = None, *, principal: str = "", limit: int = 50) -> Page[Session]:
         """Newest first; `wanted` None: all of them.
@@ -115,7 +128,7 @@ class SessionStore:
         self._database.write(lambda one: change_session(one, session_id, change, at), repeatable=True)
         return self.get(session_id, principal=principal)
 
-    def fork(self, session_id: str, asked: NewSessionFork, *, principal: str) -> Session:
+    def fork(self, session_id: str, asked: NewSessionFork, *, by: Actor) -> Session:
         """A new session without turns of its own, whose next turn is shown the first `asked.turn` turns of this one.
         It has the same defaults and context.
 
@@ -123,9 +136,9 @@ class SessionStore:
         """
         at = micros(self._database.clock.now())
         made = self._database.write(
-            lambda connection: open_session(connection, fork_session(connection, session_id, asked, principal, at))
+            lambda connection: open_session(connection, fork_session(connection, session_id, asked, by, at))
         )
-        return self.get(made, principal=principal)
+        return self.get(made, principal=by.principal)
 
     def read(self, session_id: str, turn: int, *, principal: str) -> None:
         """Mark the turns up to this one as read by `principal`; what was marked before stays so.

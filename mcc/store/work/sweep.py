@@ -36,9 +36,9 @@ from mcc.store.rows.transitions import (
 from mcc.store.rows.values import Swept
 from mcc.store.rows.views import has_status, in_time, is_status
 from mcc.store.work.approvals import settle_overdue
-from mcc.store.work.claims import resume
 from mcc.store.work.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.work.leases import CUT, LIVE, LOST
+from mcc.store.work.resuming import resume
 from mcc.store.work.workspaces import to_wake, wake_first
 
 _BEAT = sa.text(

@@ -18,12 +18,15 @@ from mcc.store.database.engine import Database
 from mcc.store.database.tables import BASES, JOURNAL, ORDERS, SESSIONS, STATE, TRANSCRIPTS, among
 from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.packs import packs_of
+from mcc.store.rows.session_rows import is_tainted
 from mcc.store.rows.session_words import words_in
 from mcc.store.rows.stored_turns import StoredTurn
-from mcc.store.rows.taint_rows import is_tainted
 from mcc.store.rows.texts import digests, parsed, whole
-from mcc.store.rows.transcript_rows import keep_turn
+from mcc.store.rows.transcript_rows import SHORTENING, SHORTENS, keep_turn, lacks_base
 from mcc.store.rows.views import has_status
+
+LATER = 2**31 - 1
+"""After every turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,12 @@ _BASE = (
         BASES.c.through_seq < sa.bindparam("before"),
         BASES.c.voided_at.is_(None),
     )
-    # Of two through the same turn the later one counts: an order that compacts the session comes after the turn.
-    .order_by(BASES.c.through_seq.desc(), BASES.c.order_id.desc(), BASES.c.digest)
+    # Of two through the same turn the shorter one counts, whenever the order that compacted the session was placed; of
+    # two of these the later one.
+    .order_by(BASES.c.through_seq.desc(), SHORTENS.desc(), BASES.c.order_id.desc(), BASES.c.digest)
     .limit(1)
 )
+_LACKS_BASE = sa.select(SESSIONS.c.id).where(SESSIONS.c.id == sa.bindparam("of"), lacks_base(SESSIONS))
 _IS_BASE = (
     sa.select(BASES.c.digest)
     .where(BASES.c.session_id == sa.bindparam("of"), BASES.c.digest == sa.bindparam("base"))
@@ -130,8 +135,6 @@ _BEFORE = (
     .order_by(TRANSCRIPTS.c.session_seq.desc())
     .limit(1)
 )
-_SHORTENING = frozenset({"handles", "summary"})
-"""Reasons of bases after which a set-up is made anew."""
 _REPEATED = sa.select(sa.func.min(ORDERS.c.session_seq)).where(
     among(ORDERS.c.id, "ids"),
     ORDERS.c.session_id == sa.bindparam("of"),
@@ -141,7 +144,7 @@ _REPEATED = sa.select(sa.func.min(ORDERS.c.session_seq)).where(
         BASES.c.through_seq >= ORDERS.c.session_seq,
         BASES.c.through_seq <= sa.bindparam("through"),
         BASES.c.voided_at.is_(None),
-        BASES.c.reason.in_(sorted(_SHORTENING)),
+        BASES.c.reason.in_(sorted(SHORTENING)),
     )
     .exists(),
 )
@@ -215,6 +218,10 @@ class TranscriptStore:
 
         return self._database.read(look)
 
+    def rests_on_source(self, session_id: str) -> bool:
+        """Whether a session was forked and has no base yet: its source may not be removed."""
+        return self._database.read(lambda one: one.execute(_LACKS_BASE, {"of": session_id}).first()) is not None
+
     def named(self, order_ids: Sequence[str]) -> Sequence[EndedTurn]:
         """The known ones of these turns, in the order of the ids."""
         if not order_ids:
@@ -258,14 +265,17 @@ def _past(connection: Connection, order: WorkOrder, based: bool) -> SessionPast:
             place = _place(connection, place.origin.order_id)
         if place is None:
             break
-        tainted = tainted or is_tainted(connection, place.session_id, place.session_seq)
         newest, behind = _behind_base(connection, place, based)
+        is_of_source = newest is not None and newest.through_seq == 0
+        # A turn that was shown what the source has, which may be gone, marked its session.
+        tainted = tainted or is_tainted(connection, place.session_id, LATER if is_of_source else place.session_seq)
         before = before or _before(connection, place, newest)
         turns[:0] = behind
-        if newest is not None:
-            base = newest.digest
-        else:
-            place = _source(connection, place.session_id)
+        base = None if newest is None else newest.digest
+        place = _source(connection, place.session_id) if base is None or is_of_source else None
+    if before is None and base is not None and place is not None:
+        span = {"of": place.session_id, "before": place.session_seq}
+        before = _before(connection, place, connection.execute(_BASE, span).first())
     left_out = SessionPast(base, turns).left_out
     if before is not None and left_out:
         before = before.model_copy(update={"repeated": True})
@@ -295,13 +305,15 @@ def _before(connection: Connection, place: _Place, base: Any) -> TurnBefore | No
     row = connection.execute(_BEFORE, {"of": place.session_id, "before": place.session_seq}).first()
     if row is None:
         return None
+    is_in_base = base is not None and base.through_seq >= row.session_seq
     return TurnBefore(
         setup_digest=row.setup_digest,
         setup_key=row.setup_key,
         found=tuple(parsed(row.found_json)),
         last=LastRequest.model_validate(parsed(row.last_json)) if row.last_json else None,
         rolled_back=bool(row.rolled_back),
-        compacted=base is not None and base.through_seq >= row.session_seq and base.reason in _SHORTENING,
+        compacted=is_in_base and base.reason in SHORTENING,
+        clipped=is_in_base and base.reason == "results",
     )
 
 

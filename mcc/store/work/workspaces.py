@@ -24,7 +24,7 @@ from mcc.store.rows.workspace_rows import (
     stand_in_line,
     writer_in_the_way,
 )
-from mcc.store.work.claims import resume
+from mcc.store.work.resuming import resume
 
 PATIENCE_SECONDS = 10.0
 """How long the first in line of a free workspace is left to the drones, before it is woken again or loses its place."""

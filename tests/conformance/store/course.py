@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
@@ -36,6 +37,9 @@ components:
 OTHER = Blueprint.parse(BLUEPRINT.text.replace('"version":2', '"version":3'))
 
 
+SOMEONE = Actor("someone")
+
+
 def commands(*given: dict[str, Any]) -> tuple[Command, ...]:
     return commands_of(given)
 
@@ -46,7 +50,7 @@ def person(at: datetime, principal: str = "someone") -> Author:
 
 def begun(scene: Scene, lessons: int = 0, **metadata: Any) -> str:
     """A new document with this number of lessons; answers its id."""
-    made = scene.store.documents.create(BLUEPRINT, principal="someone", metadata={"topic": "Light", **metadata})
+    made = scene.store.documents.create(BLUEPRINT, by=Actor("someone"), metadata={"topic": "Light", **metadata})
     if lessons:
         add = [{"command": "add_child", "node": "/", "component": "lesson", "values": {"minutes": 45}}] * lessons
         scene.store.documents.dispatch(made.document.id, commands(*add), person(scene.clock.now()))
@@ -63,11 +67,13 @@ def ordered(scene: Scene, document_id: str | None = None, **fields: Any) -> Work
     return placed(scene, document_id, **fields).order
 
 
-def placed(scene: Scene, document_id: str | None = None, *, key: str | None = None, **fields: Any) -> Placed:
+def placed(
+    scene: Scene, document_id: str | None = None, *, key: str | None = None, by: Actor = SOMEONE, **fields: Any
+) -> Placed:
     named = {"blueprint": "course"} if document_id is None else {"document_id": document_id}
     new = NewOrder.model_validate({"kind": "generate", **named, **fields})
     blueprint = BLUEPRINT if document_id is None else None
-    return scene.store.orders.place(new, principal="someone", idempotency_key=key, blueprint=blueprint)
+    return scene.store.orders.place(new, by=by, idempotency_key=key, blueprint=blueprint)
 
 
 def minutes(value: int, lesson: str = "/lesson-1") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from mcc.contracts.blocks import blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact
@@ -96,7 +97,7 @@ class Scene:
 
     def placed(self, prompt: str = "do it", *, key: str | None = None, **fields: Any) -> Placed:
         new = NewOrder.model_validate({"prompt": prompt, **fields})
-        return self.store.orders.place(new, principal="someone", idempotency_key=key)
+        return self.store.orders.place(new, by=Actor("someone"), idempotency_key=key)
 
     def drone(self, name: str = "drone-1", lease_seconds: float = LEASE_SECONDS, **fields: object) -> str:
         """Register a drone; answers its incarnation."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
@@ -169,7 +170,7 @@ def test_a_group_that_is_sent_again_after_its_commit_is_answered_from_what_it_tr
 
 def test_commands_for_a_deleted_document_are_refused_and_the_order_continues(scene: Scene) -> None:
     one = Generator(scene)
-    scene.store.documents.delete(one.document_id, principal="someone")
+    scene.store.documents.delete(one.document_id, by=Actor("someone"))
     (answer,) = one.commit(OrderPart([one.step("first")], one.asked(minutes(40))))
     assert isinstance(answer.refused, UnknownDocument) and len(answer.entries) == 1
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
@@ -15,7 +16,7 @@ from tests.conformance.store.scene import Held, Scene, at_once, started
 
 
 def ask(scene: Scene, order_id: str, kind: ControlKind = ControlKind.CANCEL, **fields: object) -> Control:
-    return scene.store.controls.request(order_id, kind, NewControl.model_validate(fields), principal="someone")
+    return scene.store.controls.request(order_id, kind, NewControl.model_validate(fields), by=Actor("someone"))
 
 
 def test_a_control_of_a_running_order_waits_for_its_drone(scene: Scene) -> None:

@@ -11,11 +11,15 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.token_text import new_webhook_secret
+from mcc.contracts.webhooks import NewWebhook, WebhookChange
 from mcc.store.database.engine import Database
 from mcc.store.database.migrate import schema_problem, upgrade
+from mcc.store.doors.webhooks import NO_SECRET
 from mcc.store.store import Store, open_store
 from mcc.store.upkeep.backup import TABLES, BadBackup, OccupiedDatabase, restore, write_backup
 from mcc.testing import FakeClock, temporary_store
@@ -83,7 +87,7 @@ def test_every_row_comes_back_in_either_kind_of_database(scene: Scene, target: D
     worked_on(scene).finish()
     worked_on(scene, "another one")
     scene.place("queued", labels=["a", "b"])
-    scene.store.orders.retry(scene.store.orders.list().items[-1].id, principal="t", idempotency_key="k")
+    scene.store.orders.retry(scene.store.orders.list().items[-1].id, by=Actor("t"), idempotency_key="k")
     document_id = begun(scene, lessons=2)
     changed(scene, document_id, minutes(40), {"command": "remove_child", "node": "/lesson-2"}, idempotency_key="k")
     assert all(rows(scene.store.database)[name] for name in ("blueprints", "document_keys", "document_heads"))
@@ -92,6 +96,23 @@ def test_every_row_comes_back_in_either_kind_of_database(scene: Scene, target: D
     states = [row[3] for row in there.pop("drones")]
     assert (there, set(states)) == ({name: some for name, some in here.items() if name != "drones"}, {"cut"})
     assert contents.rows == {name: len(some) for name, some in here.items()}
+
+
+def test_secrets_of_webhooks_are_not_in_the_file_and_nothing_is_told_again(
+    scene: Scene, target: Database, clock: FakeClock
+) -> None:
+    secret, by = new_webhook_secret(), Actor("operator")
+    made = scene.store.webhooks.endpoints.make(NewWebhook(name="ci", url="https://ci.test"), secret, by=by)
+    scene.running(webhook_url="https://ci.test").finish()
+    file = backup(scene)
+    assert secret not in gzip.decompress(file).decode()
+    restore(target, BytesIO(file))
+    webhooks = opened(target, clock).webhooks
+    assert webhooks.fanning_out.advance() == 0
+    found = webhooks.endpoints.get(made.id)
+    assert (found.name, found.off_why, found.secret_at) == ("ci", NO_SECRET, None)
+    assert webhooks.endpoints.change(made.id, WebhookChange(off=False), by=by).off_why == NO_SECRET
+    assert webhooks.endpoints.rotate(made.id, new_webhook_secret(), 0, by=by).off_at is None
 
 
 def test_unfinished_orders_continue_where_they_were(scene: Scene, target: Database, clock: FakeClock) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.cancelling import OrdersToCancel
 from mcc.contracts.status import OrderStatus
 from mcc.store.work.cancelling import GROUP_ORDERS
@@ -29,7 +30,7 @@ def ids(scene: Scene, **filters: Any) -> list[str]:
 
 def cancelled(scene: Scene, most: int = 1_000, cursor: str | None = None, **asked: Any) -> tuple[list[str], str | None]:
     made = scene.store.cancelling.cancel(
-        OrdersToCancel.model_validate(asked), principal="someone", cursor=cursor, most=most
+        OrdersToCancel.model_validate(asked), by=Actor("someone"), cursor=cursor, most=most
     )
     return [control.order_id for control in made.controls], made.next_cursor
 

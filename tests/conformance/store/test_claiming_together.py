@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import OrderStatus
@@ -69,7 +70,7 @@ def test_an_order_that_cannot_be_claimed_does_not_affect_the_others(scene: Scene
 
 def test_a_cancel_that_was_asked_before_is_seen_with_the_claim(scene: Scene) -> None:
     first, second = held(together(scene, scene.drone(), *(orders := placed(scene, 2))))
-    scene.store.controls.request(orders[1], ControlKind.PAUSE, NewControl(), principal="someone")
+    scene.store.controls.request(orders[1], ControlKind.PAUSE, NewControl(), by=Actor("someone"))
     scene.store.claims.hand_back([(one, 1) for one in orders], drone="drone-1", message="back")
     found = held(together(scene, scene.drone("second"), *orders))
     assert [one.control_seq for one in found] == [first.control_seq, second.control_seq]

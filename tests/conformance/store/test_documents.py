@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.documents.change import DispatchRefused
 from mcc.documents.state import DocumentState
 from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownDocument
@@ -127,7 +128,7 @@ def test_a_principal_takes_back_its_own_change_and_a_removal_with_all_below(scen
 
 def test_a_key_is_answered_as_it_was_the_first_time(scene: Scene) -> None:
     made = [
-        scene.store.documents.create(BLUEPRINT, principal="p", metadata={"topic": "Light"}, idempotency_key="k")
+        scene.store.documents.create(BLUEPRINT, by=Actor("p"), metadata={"topic": "Light"}, idempotency_key="k")
         for _ in range(2)
     ]
     assert [one.created for one in made] == [True, False] and made[0].document.id == made[1].document.id
@@ -138,7 +139,7 @@ def test_a_key_is_answered_as_it_was_the_first_time(scene: Scene) -> None:
     with pytest.raises(IdempotencyConflict):
         changed(scene, document_id, add, add, idempotency_key="l")
     with pytest.raises(IdempotencyConflict):
-        scene.store.documents.create(BLUEPRINT, principal="p", metadata={"topic": "Shade"}, idempotency_key="k")
+        scene.store.documents.create(BLUEPRINT, by=Actor("p"), metadata={"topic": "Shade"}, idempotency_key="k")
 
 
 def test_of_many_requests_with_one_key_one_is_done(scene: Scene) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.attachments import StoredFile
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.store.database.errors import CannotAttach, TooManyFiles, UnknownArtifact
@@ -74,15 +75,20 @@ def test_only_its_uploader_and_the_operator_reach_a_file(scene: Scene) -> None:
         scene.store.artifacts.remove(file.id, "bert")
     new = NewOrder(prompt="look", attachments=(file.id,))
     with pytest.raises(CannotAttach, match=file.id):
-        scene.store.orders.place(new, principal="bert")
-    assert scene.store.orders.place(new, principal="anna").order.attachments == (file.id,)
+        scene.store.orders.place(new, by=Actor("bert"))
+    assert scene.store.orders.place(new, by=Actor("anna")).order.attachments == (file.id,)
+    # The operator by a token that may not reach the things of others.
+    with pytest.raises(UnknownArtifact):
+        scene.store.artifacts.remove(file.id, "operator")
+    scene.store.artifacts.remove(file.id, "operator", anybodys=True)
+    assert not is_there(scene, file)
 
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_an_order_cannot_be_given_a_file_that_is_not_there(scene: Scene, removed: bool) -> None:
     file = stored(scene, b"text")
     if removed:
-        scene.store.artifacts.remove(file.id, "operator")
+        scene.store.artifacts.remove(file.id, "someone")
     wanted = file.id if removed else fresh_id()
     with pytest.raises(CannotAttach, match=wanted):
         scene.place(attachments=[wanted])
@@ -91,7 +97,7 @@ def test_an_order_cannot_be_given_a_file_that_is_not_there(scene: Scene, removed
 def test_a_file_that_an_order_has_can_still_be_removed(scene: Scene) -> None:
     file = stored(scene, b"text")
     held = holding(scene, file)
-    scene.store.artifacts.remove(file.id, "operator")
+    scene.store.artifacts.remove(file.id, "someone")
     assert not is_there(scene, file)
     assert scene.store.orders.get(held.order_id).attachments == (file.id,)
 
@@ -100,7 +106,7 @@ def test_reading_a_file_ends_when_it_is_removed_in_between(scene: Scene) -> None
     file = stored(scene, b"one", b"two")
     pieces = scene.store.artifacts.pieces(file.id)
     assert next(pieces) == b"one"
-    scene.store.artifacts.remove(file.id, "operator")
+    scene.store.artifacts.remove(file.id, "someone")
     with pytest.raises(UnknownArtifact):
         next(pieces)
 
@@ -118,8 +124,8 @@ def test_a_file_is_kept_for_a_day_without_an_order_and_as_long_as_the_journal_of
 def test_retries_and_forks_have_the_files_of_their_order(scene: Scene) -> None:
     file = stored(scene, b"text")
     first = finished(holding(scene, file))
-    retried = scene.store.orders.retry(first.order_id, principal="someone").order
-    forked = scene.store.orders.fork(first.order_id, NewFork(after=2, prompt="on"), principal="someone").order
+    retried = scene.store.orders.retry(first.order_id, by=Actor("someone")).order
+    forked = scene.store.orders.fork(first.order_id, NewFork(after=2, prompt="on"), by=Actor("someone")).order
     assert retried.attachments == forked.attachments == (file.id,)
     scene.clock.advance(31 * DAY)
     cleared(scene)
@@ -130,8 +136,8 @@ def test_retries_and_forks_have_the_files_of_their_order(scene: Scene) -> None:
 def test_what_is_gone_does_not_keep_an_order_from_being_retried(scene: Scene) -> None:
     file = stored(scene, b"text")
     first = finished(holding(scene, file))
-    scene.store.artifacts.remove(file.id, "operator")
-    assert scene.store.orders.retry(first.order_id, principal="someone").created
+    scene.store.artifacts.remove(file.id, "someone")
+    assert scene.store.orders.retry(first.order_id, by=Actor("someone")).created
 
 
 def test_files_without_an_order_are_bounded_for_each_principal(scene: Scene) -> None:
@@ -143,7 +149,7 @@ def test_files_without_an_order_are_bounded_for_each_principal(scene: Scene) -> 
     other = files.begin("bert", "other")
     files.append(other, "bert", 0, b"x" * 10)
     whole = files.finish(full, "d" * 64, "text/plain", None)
-    scene.store.orders.place(NewOrder(prompt="look", attachments=(whole.id,)), principal="anna")
+    scene.store.orders.place(NewOrder(prompt="look", attachments=(whole.id,)), by=Actor("anna"))
     again = files.begin("anna", "again")
     files.append(again, "anna", 0, b"x" * 10)
 

@@ -10,6 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess, Pooler
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.store.database.direct import execute_later, send
 from mcc.store.database.engine import Database
@@ -132,7 +133,7 @@ def test_orders_are_placed_and_listed_by_more_threads_than_the_pooler_has_connec
     store = open_store(pooled_postgres)
 
     def place(number: int) -> str:
-        order = store.orders.place(NewOrder(prompt=f"order {number}"), principal="test").order
+        order = store.orders.place(NewOrder(prompt=f"order {number}"), by=Actor("test")).order
         store.orders.list(limit=5)
         return store.orders.get(order.id).prompt
 
@@ -151,9 +152,10 @@ def test_a_new_database_is_made_through_it(postgres_server: str, pooled_server: 
 @pytest.mark.parametrize("pooler", ["none", "session"])
 def test_another_mode_than_the_poolers_is_refused_by_name(pooled_postgres: str, pooler: Pooler) -> None:
     database = Database(DatabaseAccess(pooled_postgres, pooler), connections=4)
-    with pytest.raises(Unfit, match=f"database_pooler is {pooler}") as caught, ThreadPoolExecutor(4) as threads:
+    with pytest.raises(Unfit, match=f"database_pooler is {pooler}") as caught:
         for _ in range(50):
-            list(threads.map(lambda _: database.read(by_driver), range(8)))
+            # The outer one ends last, so its connection of the server is the next one that the pooler gives away.
+            database.read(lambda connection: (database.read(by_driver), by_driver(connection)))
     assert "MCC_DATABASE_POOLER" in str(caught.value)
     database.close()
 

@@ -1,11 +1,13 @@
 """The history of sessions: what was said is found by words, the same on every database, by whom it concerns."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -17,9 +19,9 @@ from mcc.redaction import Redactor
 from mcc.store.database.errors import UnknownSession
 from mcc.store.history.history import Matches
 from mcc.store.history.ranking import best_matches
-from mcc.store.history.scope import PastTurn
-from mcc.store.history.words import stored_words, terms_of
-from mcc.store.work.notes import WORDS
+from mcc.store.history.scope import PastTurn, turn_of
+from mcc.store.rows.note_rows import WORDS
+from mcc.store.rows.words import stored_words, terms_of
 from tests.conformance.store.scene import Held, Scene, at_once, called, ended, replied, returned, started
 
 LONG_LEASE = 10**6
@@ -127,6 +129,16 @@ def test_nul_and_lone_surrogates_in_results_do_no_harm(scene: Scene) -> None:
 def test_a_rare_word_counts_more_than_a_common_one_and_then_the_newer_entry(scene: Scene) -> None:
     last = session_of(scene, "port pelican", "port heron", "port", "port harbour", "port", "heron harbour")
     assert found(scene, following(scene, last), "port pelican heron") == ["1/1", "2/1", "6/1", "5/1", "4/1", "3/1"]
+
+
+def test_the_prompt_of_the_order_that_asks_comes_behind_all_that_others_said(scene: Scene) -> None:
+    last = session_of(scene, "which port has the heron", "the port of the pelican is 6111", "nothing")
+    question = "which port has the pelican"
+    asking = scene.place(question, session_id=last.session_id)
+    assert found(scene, asking, question) == ["4/1", "1/1", "2/1"]
+    assert found(scene, asking, question, asker=asking.id) == ["1/1", "2/1", "4/1"]
+    assert found(scene, asking, question, asker=asking.id, limit=2) == ["1/1", "2/1"]
+    assert found(scene, asking, question, asker=last.id) == ["4/1", "1/1", "2/1"]
 
 
 def test_a_word_that_nearly_all_have_counts_only_where_no_other_does(scene: Scene) -> None:
@@ -238,7 +250,7 @@ def test_a_turn_finds_the_turns_before_it_and_what_it_has_committed_itself(scene
 def test_what_was_rolled_back_is_for_people_alone_and_flagged(scene: Scene) -> None:
     first = turn(scene, "pelican one")
     second = turn(scene, "pelican two", first.session_id)
-    scene.store.orders.roll_back(second.id, principal="p")
+    scene.store.orders.roll_back(second.id, by=Actor("p"))
     third = following(scene, second)
     assert found(scene, third, "pelican") == ["1/1"]
     people = search(scene, scene.store.history.of_session(first.session_id), "pelican").found
@@ -250,15 +262,23 @@ def test_a_fork_finds_what_came_before_it_in_its_source(scene: Scene) -> None:
     second = turn(scene, "pelican two", first.session_id)
     turn(scene, "pelican three", first.session_id)
     scene.clock.advance(60)
-    fork = scene.store.orders.fork(second.id, NewFork(after=1, prompt="pelican fork"), principal="p").order
+    fork = scene.store.orders.fork(second.id, NewFork(after=1, prompt="pelican fork"), by=Actor("p")).order
     assert found(scene, fork, "pelican") == ["1/1", "1/1"]
-    session = scene.store.sessions.fork(first.session_id, NewSessionFork(turn=2), principal="p")
+    session = scene.store.sessions.fork(first.session_id, NewSessionFork(turn=2), by=Actor("p"))
     later = turn(scene, "pelican again", session.id)
     matches = search(scene, scene.store.history.before(later), "pelican").matches
     assert [(match.item.turn, match.back) for match in matches] == [(1, 0), (2, 1), (1, 1)]
     people = search(scene, scene.store.history.of_session(session.id), "pelican")
     assert [(match.item.turn, match.item.back) for match in people.matches] == [(1, 0), (2, 1), (1, 1)]
-    scene.store.removal.begin(first.session_id, principal="p")
+    turns = scene.store.history.of_session(session.id)
+    assert [turn_of(turns, 1, back) for back in (None, 0, 1, 2)] == [turns[0], turns[0], turns[2], None]
+    unread = replace(people, not_searched=turns, pruned=turns[1:]).found
+    own, source = (session.id, 0), (first.session_id, 1)
+    assert (unread.not_searched, unread.pruned) == ((1, 2), (1, 2))
+    named = [(one.turn, one.session_id, one.back) for one in unread.turns_not_searched]
+    assert named == [(1, *own), (2, *source), (1, *source)]
+    assert [one.order_id for one in unread.turns_pruned] == [second.id, first.id]
+    scene.store.removal.begin(first.session_id, by=Actor("p"))
     assert found(scene, later, "pelican") == ["1/1"], "a session that was deleted is gone for its forks too"
 
 
@@ -266,7 +286,7 @@ def test_a_retry_finds_what_the_turn_found_that_it_repeats(scene: Scene) -> None
     first = turn(scene, "pelican one")
     second = turn(scene, "pelican two", first.session_id)
     turn(scene, "pelican three", first.session_id)
-    again = scene.store.orders.retry(second.id, principal="p").order
+    again = scene.store.orders.retry(second.id, by=Actor("p")).order
     assert found(scene, again, "pelican") == ["4/1", "1/1"]
 
 
@@ -347,7 +367,7 @@ def test_texts_of_the_history_are_found_by_their_handles_and_others_are_not(scen
 def test_a_deleted_session_leaves_nothing_to_search(scene: Scene) -> None:
     last = session_of(scene, "pelican", "heron")
     search(scene, scene.store.history.of_session(last.session_id), "pelican")
-    scene.store.removal.begin(last.session_id, principal="p")
+    scene.store.removal.begin(last.session_id, by=Actor("p"))
     with pytest.raises(UnknownSession):
         scene.store.history.of_session(last.session_id)
     for _ in range(3):
@@ -361,5 +381,5 @@ def test_a_deleted_session_leaves_nothing_to_search(scene: Scene) -> None:
 
 def test_an_order_that_was_cancelled_before_it_began_has_its_prompt_in_the_history(scene: Scene) -> None:
     first = scene.place("pelican")
-    scene.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), principal="p")
+    scene.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
     assert found(scene, following(scene, first), "pelican") == ["1/1"]

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import OrderOutcome
@@ -137,7 +138,7 @@ def test_a_finished_order_stays_as_it_is(scene: Scene) -> None:
     held.last_seq = last
     assert held.write(AgentStep(name="late", message="counted right")).fenced == {held.order_id}
     with pytest.raises(OrderIsFinal):
-        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
     assert scene.kinds(held.order_id).count("order.finished") == 1
 
 
@@ -212,7 +213,7 @@ def _id(number: int) -> str:
 
 def test_a_control_that_came_meanwhile_must_be_read_before_the_end(scene: Scene) -> None:
     held = scene.running()
-    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="left"), principal="x")
+    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="left"), by=Actor("x"))
     with pytest.raises(ControlsPending):
         held.finish()
     assert [one.id for one in scene.store.controls.pending({held.order_id: held.control_seq})] == [control.id]
@@ -225,7 +226,7 @@ def test_a_control_that_came_meanwhile_must_be_read_before_the_end(scene: Scene)
 def test_a_cancel_that_was_not_applied_beats_the_end(scene: Scene) -> None:
     held = scene.running()
     held.control_seq = scene.store.controls.request(
-        held.order_id, ControlKind.CANCEL, NewControl(), principal="x"
+        held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x")
     ).number
     with pytest.raises(ControlsPending):
         held.finish()
@@ -237,8 +238,8 @@ def test_a_cancel_that_was_not_applied_beats_the_end(scene: Scene) -> None:
 def test_a_control_that_was_settled_without_the_holder_does_not_keep_it_from_ending(scene: Scene) -> None:
     order = scene.place()
     node = NewControl(record_id="01890000-0000-7000-8000-000000000000")
-    scene.store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="x")
-    assert scene.store.controls.request(order.id, ControlKind.STEER, node, principal="x").refused
+    scene.store.controls.request(order.id, ControlKind.PAUSE, NewControl(), by=Actor("x"))
+    assert scene.store.controls.request(order.id, ControlKind.STEER, node, by=Actor("x")).refused
     held = scene.hold(order.id)
     assert held.control_seq == 0
     held.control_seq = max(one.number for one in scene.store.controls.pending({order.id: 0}))

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.approvals import AnyItem, ApprovalItem, NewDecision, QuestionItem
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
@@ -28,6 +29,7 @@ from mcc.store.database.errors import (
     UnknownApproval,
     UnknownGrant,
 )
+from mcc.store.people.owners import NOBODY, Thing
 from mcc.store.rows.values import Parking, WorkspaceHold
 from mcc.store.work.approvals import Decided
 from tests.conformance.store.scene import Held, Scene, at_once, replied, started
@@ -79,7 +81,7 @@ def park(held: Held, reason: WaitingReason = WaitingReason.APPROVAL, **fields: o
 
 
 def decide(scene: Scene, said: NewDecision = APPROVE, id: str = "approval-1") -> Decided:
-    return scene.store.approvals.decide(id, said, principal="operator")
+    return scene.store.approvals.decide(id, said, by=Actor("operator"))
 
 
 def item(scene: Scene, id: str = "approval-1") -> AnyItem:
@@ -101,14 +103,16 @@ def test_an_item_is_in_the_inbox_from_its_entry_on(scene: Scene) -> None:
     assert (found.status, found.order_id, found.record_id) == ("pending", held.order_id, held.origin.record_id)
     assert (found.agent, found.arguments, found.would_save) == ("master", {"message": "Mend \ud800"}, SAVED)
     assert found.preview == ShownPreview(kind="diff", text="-a\n+b")
-    assert scene.store.approvals.list("pending").items == [found]
+    assert scene.store.inbox.list("pending").items == [
+        found.model_copy(update={"title": "do it", "owner": "someone"}),
+    ]
 
 
 def test_a_zombie_asks_nothing(scene: Scene) -> None:
     held = scene.running()
     queued(scene, held)
     assert held.write(asked()).fenced
-    assert scene.store.approvals.list().items == []
+    assert scene.store.inbox.list().items == []
 
 
 @pytest.mark.parametrize("lay_aside", [parked, queued])
@@ -204,8 +208,8 @@ def test_pending_items_are_void_when_their_order_ends_and_used_ones_stay_used(sc
     decide(scene, DENY, "approval-3")
     held.write(begun())
     park(held, control_seq=3)
-    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="someone")
-    statuses = {one.id: one.status for one in scene.store.approvals.list().items}
+    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("someone"))
+    statuses = {one.id: one.status for one in scene.store.inbox.list().items}
     assert statuses == {
         "approval-1": "used",
         "approval-2": "void",
@@ -269,16 +273,16 @@ def test_a_question_is_answered_once(scene: Scene) -> None:
     with pytest.raises(UnknownApproval):
         decide(scene, id="question-1")
     store = scene.store.approvals
-    done = store.answer("question-1", NewAnswer(answer="b"), principal="operator")
+    done = store.answer("question-1", NewAnswer(answer="b"), by=Actor("operator"))
     assert isinstance(done, Decided) and isinstance(done.item, QuestionItem)
     assert (done.item.answer, done.item.status) == ("b", "answered")
     assert scene.status(held.order_id) is OrderStatus.QUEUED
-    again = store.answer("question-1", NewAnswer(answers={"1": "b"}), principal="operator")
+    again = store.answer("question-1", NewAnswer(answers={"1": "b"}), by=Actor("operator"))
     assert isinstance(again, Decided) and not again.changed
     with pytest.raises(AlreadyDecided):
-        store.answer("question-1", NewAnswer(answer="a"), principal="operator")
-    assert [one.kind for one in store.list(kinds={"question"}).items] == ["question"]
-    assert store.list(kinds={"approval", "outline"}).items == []
+        store.answer("question-1", NewAnswer(answer="a"), by=Actor("operator"))
+    assert [one.kind for one in scene.store.inbox.list(kinds={"question"}).items] == ["question"]
+    assert scene.store.inbox.list(kinds={"approval", "outline"}).items == []
 
 
 def test_the_pages_of_the_inbox_go_on_where_they_ended(scene: Scene) -> None:
@@ -286,17 +290,17 @@ def test_the_pages_of_the_inbox_go_on_where_they_ended(scene: Scene) -> None:
     for number in range(2, 8):
         scene.clock.advance(number % 2)
         held.write(asked(number))
-    page, seen = scene.store.approvals.list(limit=3), []
+    page, seen = scene.store.inbox.list(limit=3), []
     while True:
         seen += [one.id for one in page.items]
         if page.next_cursor is None:
             break
-        page = scene.store.approvals.list(limit=3, cursor=page.next_cursor)
+        page = scene.store.inbox.list(limit=3, cursor=page.next_cursor)
     assert len(seen) == len(set(seen)) == 7
-    assert seen == [one.id for one in scene.store.approvals.list().items]
+    assert seen == [one.id for one in scene.store.inbox.list().items]
     for cursor in ("nonsense", "1", "x.y", "99999999999999999999.a"):
         with pytest.raises(BadCursor):
-            scene.store.approvals.list(cursor=cursor)
+            scene.store.inbox.list(cursor=cursor)
 
 
 def test_an_approval_that_stands_holds_for_its_order_its_session_or_its_workspace(scene: Scene) -> None:
@@ -324,16 +328,21 @@ def test_an_approval_that_stands_holds_for_its_order_its_session_or_its_workspac
     assert (grants(first.order_id), grants(other.order_id)) == ([SAVED], [])
     decide(scene, NewDecision(decision="approve", remember="workspace"), "approval-2")
     assert (grants(other.order_id), grants(strange.order_id)) == ([SAVED], [])
-    [newest, _] = scene.store.grants.list().items
+    [newest, oldest] = scene.store.grants.list().items
+    owners = scene.store.owners.owners(Thing.GRANT, [newest.id, oldest.id])
+    assert owners == {newest.id: NOBODY, oldest.id: "someone"}
+    assert scene.store.owners.owners(Thing.ITEM, ["approval-1"]) == {"approval-1": "someone"}
     assert (newest.scope, newest.scope_id, newest.approval_id) == ("workspace", "key-1", "approval-2")
-    scene.store.grants.revoke(newest.id, principal="operator")
+    scene.store.grants.revoke(newest.id, by=Actor("operator"))
     assert (grants(first.order_id), grants(other.order_id)) == ([SAVED], [])
     decide(scene, NewDecision(decision="approve", remember="session"), "approval-3")
     session = scene.store.orders.get(strange.order_id).session_id
     later = scene.place(session_id=session)
     assert grants(later.id) == [SAVED]
+    lasting = scene.store.grants.list().items[0]
+    assert scene.store.owners.owners(Thing.GRANT, [lasting.id]) == {lasting.id: "someone"}
     with pytest.raises(UnknownGrant):
-        scene.store.grants.revoke(newest.id, principal="operator")
+        scene.store.grants.revoke(newest.id, by=Actor("operator"))
 
 
 @pytest.mark.parametrize("by_drone", [True, False], ids=["by its drone", "by the service"])
@@ -344,12 +353,14 @@ def test_an_approval_that_stands_for_an_order_ends_with_it_and_one_of_its_sessio
     decide(scene, NewDecision(decision="approve", remember="session"))
     decide(scene, NewDecision(decision="approve", remember="order"), "approval-2")
     assert [one.scope for one in scene.store.grants.list().items] == ["order", "session"]
+    made = [note for note in scene.store.audit.of_order(held.order_id) if note.kind == "grant.made"]
+    assert [note.detail["scope"] for note in made] == ["session", "order"]
     held.control_seq = 2
     if by_drone:
         held.finish()
     else:
         queued(scene, held)
-        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="operator")
+        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("operator"))
     assert scene.store.orders.get(held.order_id).status in FINAL
     assert [one.scope for one in scene.store.grants.list().items] == ["session"]
 
@@ -380,8 +391,8 @@ def test_a_list_of_pending_items_reads_only_those(scene: Scene) -> None:
     engine = scene.store.database.engine
     sa.event.listen(engine, "before_cursor_execute", explained)
     try:
-        scene.store.approvals.list("pending")
-        scene.store.approvals.list()
+        scene.store.inbox.list("pending")
+        scene.store.inbox.list()
         scene.store.sweeper.sweep(may_expire=False)
     finally:
         sa.event.remove(engine, "before_cursor_execute", explained)

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import WorkOrder
@@ -59,7 +60,7 @@ def parked(scene: Scene, held: Held) -> None:
 
 
 def cancel(scene: Scene, order_id: str) -> Control:
-    return scene.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    return scene.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
 
 
 def honoured(scene: Scene, order_id: str) -> Sequence[str]:

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus
@@ -130,7 +131,7 @@ def test_drones_are_shown_with_state_and_lease_separately(scene: Scene) -> None:
 
 def test_controls_of_an_unfinished_order_are_not_settled(scene: Scene) -> None:
     held = scene.running()
-    control = scene.store.controls.request(held.order_id, ControlKind.PAUSE, NewControl(), principal="someone")
+    control = scene.store.controls.request(held.order_id, ControlKind.PAUSE, NewControl(), by=Actor("someone"))
     assert scene.store.examiner.look().receipts == []
     assert scene.store.mender.settle(held.order_id) == 0
     assert scene.store.mender.settle("no id") == 0
@@ -144,7 +145,7 @@ def test_a_lock_that_is_not_there_cannot_be_taken_away(scene: Scene) -> None:
 
 def test_an_open_receipt_of_a_final_order_is_found_and_settled(scene: Scene) -> None:
     held = scene.running()
-    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="x"), principal="p")
+    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="x"), by=Actor("p"))
     held.control_seq = 1
     held.finish()
     reopen = sa.update(CONTROLS).values(refused_json=None, applied_seq=None)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Capability, DroneCounters, DroneStatus
 from mcc.contracts.journal import AgentStep, ControlApplied
@@ -143,7 +144,7 @@ def test_after_another_boot_every_lease_has_run_out(scene: Scene) -> None:
 def test_a_cancelled_order_of_a_lost_drone_ends_instead_of_going_on(scene: Scene) -> None:
     held = scene.running()
     held.write(started())
-    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(reason="stop"), principal="x")
+    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(reason="stop"), by=Actor("x"))
     scene.clock.advance(LEASE_SECONDS + 1)
     swept = scene.store.sweeper.sweep(may_expire=True)
     assert (list(swept.requeued), list(swept.ended)) == ([], [held.order_id])
@@ -157,7 +158,7 @@ def test_a_cancelled_order_of_a_lost_drone_ends_instead_of_going_on(scene: Scene
 
 def test_a_cancelled_order_that_is_handed_back_ends(scene: Scene) -> None:
     held = scene.running()
-    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
     answer = scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")
     assert list(answer) == [held.order_id] and scene.status(held.order_id) is OrderStatus.CANCELLED
 
@@ -228,7 +229,7 @@ def test_an_order_with_a_malformed_journal_still_ends_and_stops_no_sweep(scene: 
     broken, sound = scene.running(), scene.running()
     broken.write(ended())
     for held in (broken, sound):
-        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
     scene.clock.advance(LEASE_SECONDS + 1)
     swept = scene.store.sweeper.sweep(may_expire=True)
     assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.failures
@@ -295,7 +296,7 @@ def test_an_order_whose_drone_has_no_row_is_taken_back_as_lost(scene: Scene) -> 
 
 def test_an_order_whose_cancel_was_applied_is_requeued_and_not_cancelled_again(scene: Scene) -> None:
     held = scene.running()
-    control = scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    control = scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
     held.write(ControlApplied(control_id=control.id, control="cancel"))
     scene.lose()
     assert scene.status(held.order_id) is OrderStatus.QUEUED

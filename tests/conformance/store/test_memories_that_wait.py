@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mcc.contracts.approvals import NoteItem
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.notes import MAX_NOTES, DecideNote, NewNote, Note, NoteDecision
@@ -32,7 +33,7 @@ def forget(scene: Scene, held: Held, index: int, *, waits: bool) -> Note:
 
 def decide(scene: Scene, version: int, decision: NoteDecision) -> Note:
     asked = DecideNote(project=PROJECT, name="build", version=version, decision=decision)
-    return scene.store.notes.decide(asked, principal="operator")
+    return scene.store.notes.decide(asked, by=Actor("operator"))
 
 
 def texts(scene: Scene, held: Held | None = None) -> list[str]:
@@ -45,7 +46,7 @@ def texts(scene: Scene, held: Held | None = None) -> list[str]:
 
 
 def inbox(scene: Scene, status: str | None = "pending") -> list[tuple[int, str]]:
-    items = scene.store.approvals.list(status).items  # type: ignore[arg-type]
+    items = scene.store.inbox.list(status).items  # type: ignore[arg-type]
     return [(item.version, item.status) for item in items if isinstance(item, NoteItem)]
 
 
@@ -141,7 +142,7 @@ def test_a_deletion_waits_too(scene: Scene) -> None:
     write(scene, held, 0, "make check", waits=False)
     assert forget(scene, held, 1, waits=True).state == "pending"
     assert texts(scene) == texts(scene, held) == ["make check"]
-    [item] = scene.store.approvals.list("pending").items
+    [item] = scene.store.inbox.list("pending").items
     assert isinstance(item, NoteItem) and item.deletes
     decide(scene, 2, "accept")
     assert texts(scene) == texts(scene, held) == []
@@ -151,7 +152,7 @@ def test_a_person_who_deletes_a_note_decides_what_waited(scene: Scene) -> None:
     held = scene.running()
     write(scene, held, 0, "make check", waits=False)
     write(scene, held, 1, "make check all")
-    scene.store.notes.remove(PROJECT, "memory", "build", principal="operator")
+    scene.store.notes.remove(PROJECT, "memory", "build", by=Actor("operator"))
     assert texts(scene, held) == [] and inbox(scene) == []
 
 
@@ -174,17 +175,17 @@ def test_pending_notes_are_items_of_the_inbox_in_pages(scene: Scene) -> None:
         scene.clock.advance(1)
         write(scene, held, index, "make check", name=f"note {index}")
     decided = DecideNote(project=PROJECT, name="note 4", version=1, decision="reject")
-    scene.store.notes.decide(decided, principal="operator")
+    scene.store.notes.decide(decided, by=Actor("operator"))
     names, cursor = list[str](), None
     while True:
-        page = scene.store.approvals.list(limit=2, cursor=cursor)
+        page = scene.store.inbox.list(limit=2, cursor=cursor)
         names += [f"{item.name} {item.status}" for item in page.items if isinstance(item, NoteItem)]
         if (cursor := page.next_cursor) is None:
             break
     assert names == ["note 4 denied", *(f"note {index} pending" for index in (3, 2, 1, 0))]
-    assert len(scene.store.approvals.list("pending", order_id=held.order_id).items) == 4
-    assert scene.store.approvals.list("pending", order_id=scene.place().id).items == []
-    assert scene.store.approvals.list("pending", kinds={"question"}).items == []
+    assert len(scene.store.inbox.list("pending", order_id=held.order_id).items) == 4
+    assert scene.store.inbox.list("pending", order_id=scene.place().id).items == []
+    assert scene.store.inbox.list("pending", kinds={"question"}).items == []
     assert scene.store.load.load().pending["note"].items == 4
 
 

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
 from mcc.contracts.entry import ORDER
 from mcc.contracts.ids import fresh_id
@@ -14,7 +15,7 @@ from tests.conformance.store.scene import Held, Scene, started
 
 
 def ask(scene: Scene, order_id: str, kind: ControlKind, **fields: object) -> Control:
-    return scene.store.controls.request(order_id, kind, NewControl.model_validate(fields), principal="someone")
+    return scene.store.controls.request(order_id, kind, NewControl.model_validate(fields), by=Actor("someone"))
 
 
 def set_by(control: Control) -> ControlApplied:
@@ -69,8 +70,8 @@ def test_a_retry_and_a_fork_begin_with_the_final_metadata_of_their_source(scene:
     changed(scene, held, tries=2)
     cut = held.last_seq - 1
     held.finish()
-    forked = scene.store.orders.fork(held.order_id, NewFork(after=cut), principal="someone").order
-    again = scene.store.orders.retry(held.order_id, principal="someone").order
+    forked = scene.store.orders.fork(held.order_id, NewFork(after=cut), by=Actor("someone")).order
+    again = scene.store.orders.retry(held.order_id, by=Actor("someone")).order
     assert forked.metadata == again.metadata == {"ticket": "OPS-17", "tries": 2}
     assert scene.fold(forked.id).metadata == {"ticket": "OPS-17", "tries": 2}
 
@@ -91,7 +92,7 @@ def test_one_control_that_is_not_taken_refuses_all_of_a_batch(scene: Scene) -> N
     held = scene.running(controls=["steer"])
     asked = [ControlOfBatch(kind=ControlKind.STEER, message="m"), ControlOfBatch(kind=ControlKind.PAUSE)]
     with pytest.raises(ControlNotTaken):
-        scene.store.controls.request_all(held.order_id, asked, principal="someone")
+        scene.store.controls.request_all(held.order_id, asked, by=Actor("someone"))
     assert scene.store.controls.of_order(held.order_id) == []
 
 

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
@@ -124,7 +125,7 @@ class OrderMachine(RuleBasedStateMachine):
     @rule(drone=drones)
     def renew(self, drone: str) -> None:
         renewed = self.scene.store.leases.renew(drone, lease_seconds=LEASE_SECONDS, active=1)
-        assert renewed == (drone not in self.lost)
+        assert (renewed is not None) == (drone not in self.lost)
 
     @rule(seconds=st.sampled_from([1, 5, 13, 100]))
     def expire(self, seconds: int) -> None:
@@ -180,7 +181,7 @@ class OrderMachine(RuleBasedStateMachine):
     def ask(self, order: str, node: bool, kind: ControlKind) -> None:
         record = "01890000-0000-7000-8000-000000000000" if node else None
         try:
-            self.scene.store.controls.request(order, kind, NewControl(record_id=record), principal="x")
+            self.scene.store.controls.request(order, kind, NewControl(record_id=record), by=Actor("x"))
         except OrderIsFinal:
             assert self.scene.status(order) in FINAL
 

@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from benchmarks.backlog.plans import overheard
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.rows.values import BatchOrder
@@ -71,13 +72,13 @@ def test_a_long_run_of_orders_that_match_only_one_filter_is_skipped(tmp_path: Pa
     nightly = BatchOrder(NewOrder(prompt="Do it.", labels=("nightly",)))
     try:
         drone = HandDrone(store)
-        for placed in store.orders.place_all([nightly] * 3, principal="operator"):
+        for placed in store.orders.place_all([nightly] * 3, by=Actor("operator")):
             held = drone.claim(placed.order.id)
             held.start()
             held.finish()
-        store.orders.place_all([nightly] * 20, principal="operator")
+        store.orders.place_all([nightly] * 20, by=Actor("operator"))
         few = steps_of_the_list(path)
-        store.orders.place_all([nightly] * 400, principal="operator")
+        store.orders.place_all([nightly] * 400, by=Actor("operator"))
         many = steps_of_the_list(path)
     finally:
         store.close()

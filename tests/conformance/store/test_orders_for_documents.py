@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewFork, OrderKind
 from mcc.contracts.status import OrderStatus
 from mcc.documents.change import DispatchRefused
@@ -107,7 +108,7 @@ def test_a_retry_continues_the_document_of_its_source(scene: Scene) -> None:
     held.finish(OrderStatus.FAILED)
     document_id = scene.store.orders.get(held.order_id).document_id or ""
     changed(scene, document_id, {"command": "set_metadata", "node": "/", "values": {"topic": "Shade"}})
-    again = scene.store.orders.retry(held.order_id, principal="someone").order
+    again = scene.store.orders.retry(held.order_id, by=Actor("someone")).order
     assert (again.document_id, again.session_id, again.session_seq) == (document_id, document_id, 2)
     assert again.generation is not None and again.generation.concurrency == 20
     assert scene.store.documents.state(document_id).root.metadata["topic"] == "Shade"
@@ -116,7 +117,7 @@ def test_a_retry_continues_the_document_of_its_source(scene: Scene) -> None:
 def test_a_generation_cannot_be_forked(scene: Scene) -> None:
     order = ordered(scene)
     with pytest.raises(CannotFork, match="one history"):
-        scene.store.orders.fork(order.id, NewFork(after=1), principal="someone")
+        scene.store.orders.fork(order.id, NewFork(after=1), by=Actor("someone"))
 
 
 def test_a_chat_about_a_document_stays_in_its_own_session(scene: Scene) -> None:
@@ -140,7 +141,7 @@ def test_a_deleted_document_is_gone_for_everybody_and_its_orders_are_cancelled(s
     document_id = begun(scene, lessons=1)
     running = scene.hold(ordered(scene, document_id).id)
     queued = ordered(scene, document_id)
-    assert set(scene.store.documents.delete(document_id, principal="someone")) == {running.order_id, queued.id}
+    assert set(scene.store.documents.delete(document_id, by=Actor("someone"))) == {running.order_id, queued.id}
     assert scene.status(queued.id) is OrderStatus.CANCELLED
     (control,) = scene.store.controls.pending({running.order_id: 0})
     assert (control.kind, control.reason) == ("cancel", "its document was deleted")
@@ -148,7 +149,7 @@ def test_a_deleted_document_is_gone_for_everybody_and_its_orders_are_cancelled(s
         lambda: changed(scene, document_id, minutes(40)),
         lambda: scene.store.documents.state(document_id),
         lambda: scene.store.documents.summary(document_id),
-        lambda: scene.store.documents.delete(document_id, principal="someone"),
+        lambda: scene.store.documents.delete(document_id, by=Actor("someone")),
         lambda: ordered(scene, document_id),
     ):
         with pytest.raises(UnknownDocument):
@@ -160,10 +161,10 @@ def test_its_rows_go_when_retention_comes_to_it_and_nothing_else_does(scene: Sce
     kept = begun(scene, lessons=2)
     before = rows(scene)
     gone = scene.store.documents.create(
-        BLUEPRINT, principal="p", metadata={"topic": "x"}, idempotency_key="k"
+        BLUEPRINT, by=Actor("p"), metadata={"topic": "x"}, idempotency_key="k"
     ).document.id
     changed(scene, gone, {"command": "add_child", "node": "/", "component": "lesson"})
-    scene.store.documents.delete(gone, principal="someone")
+    scene.store.documents.delete(gone, by=Actor("someone"))
     assert sum(scene.store.retention.clear(scene.clock.now() - timedelta(days=1)), Cleared()).documents == 0
     scene.clock.advance(2 * 86_400)
     look = scene.store.retention.look(scene.clock.now() - timedelta(days=1))
@@ -175,7 +176,7 @@ def test_its_rows_go_when_retention_comes_to_it_and_nothing_else_does(scene: Sce
 
 def test_an_unused_blueprint_is_removed_unless_it_was_uploaded(scene: Scene) -> None:
     document_id = begun(scene)
-    scene.store.documents.delete(document_id, principal="someone")
+    scene.store.documents.delete(document_id, by=Actor("someone"))
     scene.clock.advance(2 * 86_400)
     before = scene.clock.now() - timedelta(days=1)
     scene.store.blueprints.keep(BLUEPRINT)

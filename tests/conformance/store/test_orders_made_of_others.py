@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.blocks import ToolCall, blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.entry import ORDER, Entry, Origin
@@ -28,12 +29,12 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 def retry(scene: Scene, order_id: str, key: str | None = None) -> Placed:
-    return scene.store.orders.retry(order_id, principal="someone", idempotency_key=key)
+    return scene.store.orders.retry(order_id, by=Actor("someone"), idempotency_key=key)
 
 
 def fork(scene: Scene, order_id: str, after: int, prompt: str | None = None, key: str | None = None) -> Placed:
     asked = NewFork(after=after, prompt=prompt)
-    return scene.store.orders.fork(order_id, asked, principal="someone", idempotency_key=key)
+    return scene.store.orders.fork(order_id, asked, by=Actor("someone"), idempotency_key=key)
 
 
 def journal(scene: Scene, order: WorkOrder) -> list[Entry]:
@@ -235,7 +236,7 @@ def test_copied_usage_counts_in_a_forks_record_and_not_in_its_spending(scene: Sc
 def test_a_fork_that_the_store_ends_reports_only_its_own_spending(scene: Scene) -> None:
     held = told_story(scene)
     order = fork(scene, held.order_id, 15).order
-    scene.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="someone")
+    scene.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("someone"))
     kept = scene.store.orders.get(order.id)
     assert kept.status is OrderStatus.CANCELLED and kept.usage == Usage()
     record = scene.store.orders.record(order.id)
@@ -378,7 +379,7 @@ def test_an_order_that_does_not_exist_is_neither_retried_forked_nor_rolled_back(
         with pytest.raises(UnknownOrder):
             fork(scene, wanted, 1)
         with pytest.raises(UnknownOrder):
-            scene.store.orders.roll_back(wanted, principal="someone")
+            scene.store.orders.roll_back(wanted, by=Actor("someone"))
 
 
 def test_the_retry_of_a_fork_begins_where_the_fork_began(scene: Scene) -> None:
@@ -402,7 +403,7 @@ def test_a_turn_that_has_ended_is_left_out_of_its_session_and_that_is_noted_once
     assert not source.left_out
     before = scene.kinds(source.id)
     for _ in range(2):
-        assert scene.store.orders.roll_back(source.id, principal="ann").left_out
+        assert scene.store.orders.roll_back(source.id, by=Actor("ann")).left_out
     assert scene.store.orders.get(source.id).left_out
     assert scene.store.orders.list(session_id=source.session_id).items[0].left_out
     assert scene.kinds(source.id) == before
@@ -413,7 +414,7 @@ def test_a_turn_that_has_ended_is_left_out_of_its_session_and_that_is_noted_once
 def test_a_turn_that_has_not_ended_is_not_rolled_back(scene: Scene) -> None:
     held = scene.running()
     with pytest.raises(OrderIsUnfinished, match="cancel it first"):
-        scene.store.orders.roll_back(held.order_id, principal="ann")
+        scene.store.orders.roll_back(held.order_id, by=Actor("ann"))
     assert not scene.store.orders.get(held.order_id).left_out
     assert scene.store.audit.of_order(held.order_id) == []
 
@@ -427,7 +428,7 @@ def test_a_turn_that_is_rolled_back_while_it_is_interrupted_is_noted_too(scene: 
 
 def test_of_many_rollbacks_at_once_one_is_noted(scene: Scene) -> None:
     source = ended(scene, scene.running())
-    at_once(*[lambda: scene.store.orders.roll_back(source.id, principal="ann")] * 4)
+    at_once(*[lambda: scene.store.orders.roll_back(source.id, by=Actor("ann"))] * 4)
     assert len(scene.store.audit.of_order(source.id)) == 1
 
 

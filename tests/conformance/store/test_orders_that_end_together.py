@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import BadEntry, ControlsPending, StoreFenced
@@ -31,7 +32,7 @@ def test_a_fenced_order_and_one_with_controls_do_not_affect_the_others(scene: Sc
     lost, asked, good = running(scene, 3)
     endings = [one.ending(OrderStatus.SUCCEEDED, ended()) for one in (lost, asked, good)]
     scene.store.claims.hand_back([(lost.order_id, lost.epoch)], drone="drone-1", message="gone")
-    scene.store.controls.request(asked.order_id, ControlKind.CANCEL, NewControl(), principal="somebody")
+    scene.store.controls.request(asked.order_id, ControlKind.CANCEL, NewControl(), by=Actor("somebody"))
     answers = scene.store.claims.finish_together(endings)
     assert [type(answer) for answer in answers] == [StoreFenced, ControlsPending, EndedOrder]
     assert [scene.status(one.order_id) for one in (lost, asked, good)] == [

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.api.records import Records
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork
@@ -95,21 +96,21 @@ def test_a_journal_that_is_too_long_or_has_gaps_keeps_its_rows_and_is_not_tried_
 def test_a_packed_order_is_forked_and_retried(scene: Scene) -> None:
     held = an_ended_order(scene)
     pack(scene)
-    fork = scene.store.orders.fork(held.order_id, NewFork(after=6), principal="t").order
+    fork = scene.store.orders.fork(held.order_id, NewFork(after=6), by=Actor("t")).order
     assert LONG.encode() in to_json(scene.store.journal.read(fork.id))
     scene.hold(fork.id).finish()
     assert pack(scene) == [fork.id]
-    again = scene.store.orders.retry(fork.id, principal="t").order
+    again = scene.store.orders.retry(fork.id, by=Actor("t")).order
     assert LONG.encode() in to_json(scene.store.journal.read(again.id))
 
 
 def test_packed_turns_are_in_the_context_of_later_ones(scene: Scene) -> None:
     held = scene.running("first")
-    said = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="hurry"), principal="t")
+    said = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="hurry"), by=Actor("t"))
     held.write(started(), ControlApplied(control_id=said.id, control="steer", message="and hurry"), ended())
     held.control_seq = 1
     held.finish()
-    fork = scene.store.orders.fork(held.order_id, NewFork(after=3, prompt="go another way"), principal="t").order
+    fork = scene.store.orders.fork(held.order_id, NewFork(after=3, prompt="go another way"), by=Actor("t")).order
     scene.hold(fork.id).finish()
     turns = sorted([held.order_id, fork.id])
     before = {row.order_id: row for row in scene.store.transcripts.ends(turns)}
@@ -120,7 +121,7 @@ def test_packed_turns_are_in_the_context_of_later_ones(scene: Scene) -> None:
 
 def test_a_pack_is_pruned_as_rows_are(scene: Scene) -> None:
     held = an_ended_order(scene)
-    fork = scene.store.orders.fork(held.order_id, NewFork(after=6), principal="t").order
+    fork = scene.store.orders.fork(held.order_id, NewFork(after=6), by=Actor("t")).order
     scene.hold(fork.id).finish()
     record = scene.store.orders.record(held.order_id)
     pack(scene)
@@ -132,9 +133,9 @@ def test_a_pack_is_pruned_as_rows_are(scene: Scene) -> None:
         with pytest.raises(JournalPruned):
             scene.store.journal.read(one)
     with pytest.raises(ForkOfPruned):
-        scene.store.orders.fork(held.order_id, NewFork(after=2), principal="t")
+        scene.store.orders.fork(held.order_id, NewFork(after=2), by=Actor("t"))
     assert scene.store.orders.record(held.order_id) == record is not None
-    again = scene.store.orders.retry(fork.id, principal="t").order
+    again = scene.store.orders.retry(fork.id, by=Actor("t")).order
     assert LONG.encode() in to_json(scene.store.journal.read(again.id))
     assert clear(scene).orders == 0
     assert pack(scene) == []

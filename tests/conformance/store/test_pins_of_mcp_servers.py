@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.tool_tests import ToolTest
 from mcc.store.database.errors import UnknownServerTool
 from tests.conformance.store.scene import Scene
@@ -20,9 +21,9 @@ def test_changed_and_added_tools_count_once_they_are_approved(scene: Scene) -> N
     pins.seen("t", {"list": "a", "close": "b"})
     later = {"list": "a", "close": "B", "new": "c"}
     assert pins.seen("t", later) == {"list": "a", "close": "b"}
-    assert pins.approve("t", "close", principal="me") == ["close"]
+    assert pins.approve("t", "close", by=Actor("me")) == ["close"]
     assert pins.approved("t") == {"list": "a", "close": "B"}
-    assert pins.approve("t", None, principal="me") == ["new"] and pins.approve("t", None, principal="me") == []
+    assert pins.approve("t", None, by=Actor("me")) == ["new"] and pins.approve("t", None, by=Actor("me")) == []
     assert pins.approved("t") == later
     notes = scene.store.audit.list(limit=5)
     assert [note.detail["tools"] for note in notes] == [{"new": "c"}, {"close": "B"}]
@@ -34,7 +35,7 @@ def test_an_approval_is_for_the_definition_seen_last(scene: Scene) -> None:
     pins.seen("t", {"list": "b"})
     assert pins.seen("t", {"list": "a"}) == {"list": "a"}, "it is again what counts"
     pins.seen("t", {"list": "c"})
-    pins.approve("t", "list", principal="me")
+    pins.approve("t", "list", by=Actor("me"))
     assert pins.approved("t") == {"list": "c"}
 
 
@@ -46,7 +47,7 @@ def test_a_tool_that_no_drone_has_seen_cannot_be_approved(
 ) -> None:
     scene.store.mcp_servers.seen("t", {"list": "a"})
     with pytest.raises(UnknownServerTool, match=said):
-        scene.store.mcp_servers.approve(server, tool, principal="me")
+        scene.store.mcp_servers.approve(server, tool, by=Actor("me"))
 
 
 def test_a_trial_is_made_once(scene: Scene) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder, OrderOutcome
 from mcc.contracts.sessions import NewSession
@@ -75,7 +76,7 @@ def test_a_key_with_another_body_is_refused(scene: Scene) -> None:
 
 def test_an_idempotency_key_belongs_to_its_principal(scene: Scene) -> None:
     first = scene.placed("a", key="k")
-    other = scene.store.orders.place(NewOrder(prompt="a"), principal="else", idempotency_key="k")
+    other = scene.store.orders.place(NewOrder(prompt="a"), by=Actor("else"), idempotency_key="k")
     assert other.created and other.order.id != first.order.id
 
 
@@ -112,7 +113,7 @@ def test_an_unknown_order_is_unknown_everywhere(scene: Scene, order_id: str) -> 
         scene.store.orders.record,
         scene.store.journal.read,
         scene.store.controls.of_order,
-        lambda one: scene.store.controls.request(one, ControlKind.CANCEL, NewControl(), principal="x"),
+        lambda one: scene.store.controls.request(one, ControlKind.CANCEL, NewControl(), by=Actor("x")),
     ):
         with pytest.raises(UnknownOrder):
             ask(order_id)
@@ -121,7 +122,7 @@ def test_an_unknown_order_is_unknown_everywhere(scene: Scene, order_id: str) -> 
 
 
 def test_turns_of_a_session_are_numbered_and_wait_for_each_other(scene: Scene) -> None:
-    session = scene.store.sessions.open(NewSession(title="talk"), principal="someone")
+    session = scene.store.sessions.open(NewSession(title="talk"), by=Actor("someone"))
     first, second, third = (scene.place(str(n), session_id=session.id) for n in range(3))
     assert [order.session_seq for order in (first, second, third)] == [1, 2, 3]
     assert (first.blocked_by, second.blocked_by, third.blocked_by) == (None, first.id, first.id)
@@ -131,7 +132,7 @@ def test_turns_of_a_session_are_numbered_and_wait_for_each_other(scene: Scene) -
 
 
 def test_turns_placed_at_once_get_different_numbers(scene: Scene) -> None:
-    session = scene.store.sessions.open(NewSession(), principal="someone")
+    session = scene.store.sessions.open(NewSession(), by=Actor("someone"))
     answers = at_once(*[lambda: scene.placed(session_id=session.id)] * 6)
     placed = [answer for answer in answers if isinstance(answer, Placed)]
     assert sorted(one.order.session_seq for one in placed) == [1, 2, 3, 4, 5, 6], answers
@@ -221,7 +222,7 @@ def test_a_cursor_that_no_page_gave_is_refused(scene: Scene, cursor: str) -> Non
 
 
 def test_sessions_are_listed_newest_first(scene: Scene) -> None:
-    opened = [scene.store.sessions.open(NewSession(title=f"t{n}\x00"), principal="someone") for n in range(3)]
+    opened = [scene.store.sessions.open(NewSession(title=f"t{n}\x00"), by=Actor("someone")) for n in range(3)]
     page = scene.store.sessions.list(limit=2)
     rest = scene.store.sessions.list(SessionFilter(cursor=page.next_cursor))
     assert [*page.items, *rest.items] == list(reversed(opened))

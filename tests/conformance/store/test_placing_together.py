@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import IdempotencyConflict, SessionBusy, SomeRefused, UnknownSession
@@ -14,7 +15,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 def together(scene: Scene, *asked: BatchOrder) -> list[Placed]:
-    return list(scene.store.orders.place_all(asked, principal="someone"))
+    return list(scene.store.orders.place_all(asked, by=Actor("someone")))
 
 
 def keyed(prompt: str, key: str | None = None, **fields: object) -> BatchOrder:
@@ -24,7 +25,7 @@ def keyed(prompt: str, key: str | None = None, **fields: object) -> BatchOrder:
 def test_each_order_is_as_if_placed_alone(scene: Scene) -> None:
     fields: dict[str, Any] = {"labels": ("a", "b"), "priority": 2, "metadata": {"ticket": 7}, "on_ask": "wait"}
     later: dict[str, Any] = {"not_before": scene.clock.now().replace(year=2030)}
-    alone = scene.store.orders.place(NewOrder(prompt="one", **fields), principal="someone").order
+    alone = scene.store.orders.place(NewOrder(prompt="one", **fields), by=Actor("someone")).order
     first, second = together(scene, keyed("one", **fields), keyed("two", **later))
     assert first.created and second.created
     for placed in (first, second):

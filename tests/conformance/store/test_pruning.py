@@ -8,6 +8,7 @@ from itertools import islice
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import ControlApplied, ToolFinished
 from mcc.contracts.order import NewFork
@@ -119,7 +120,7 @@ def test_an_unused_text_is_removed_after_a_day(scene: Scene) -> None:
 def test_a_pruned_turn_is_in_the_context_of_later_ones(scene: Scene) -> None:
     held = scene.running("first")
     said = scene.store.controls.request(
-        held.order_id, ControlKind.STEER, NewControl(message="and hurry"), principal="someone"
+        held.order_id, ControlKind.STEER, NewControl(message="and hurry"), by=Actor("someone")
     )
     held.write(started(), ControlApplied(control_id=said.id, control="steer", message="and hurry"), ended())
     held.control_seq = 1
@@ -139,8 +140,8 @@ def test_a_pruned_order_is_retried_and_not_forked(scene: Scene) -> None:
     scene.clock.advance(31 * DAY)
     clear(scene)
     with pytest.raises(ForkOfPruned, match="retry it"):
-        scene.store.orders.fork(held.order_id, NewFork(after=2), principal="someone")
-    again = scene.store.orders.retry(held.order_id, principal="someone").order
+        scene.store.orders.fork(held.order_id, NewFork(after=2), by=Actor("someone"))
+    again = scene.store.orders.retry(held.order_id, by=Actor("someone")).order
     assert (again.prompt, again.status) == ("do it", OrderStatus.QUEUED)
 
 
@@ -151,14 +152,14 @@ def test_copied_entries_outlive_the_source_and_the_fork_itself(scene: Scene) -> 
     source.write(begun, replied(), called(master), returned(master, content=LONG), ended())
     source.finish()
     scene.clock.advance(31 * DAY)
-    fork = scene.store.orders.fork(source.order_id, NewFork(after=6), principal="someone").order
+    fork = scene.store.orders.fork(source.order_id, NewFork(after=6), by=Actor("someone")).order
     clear(scene)
     assert LONG.encode() in to_json(scene.store.journal.read(fork.id))
     assert scene.store.texts.kept(setup) == "a set-up"
     scene.hold(fork.id).finish()
     scene.clock.advance(31 * DAY)
     assert clear(scene).orders == 1
-    again = scene.store.orders.retry(fork.id, principal="someone").order
+    again = scene.store.orders.retry(fork.id, by=Actor("someone")).order
     assert [one.kind for one in scene.store.journal.read(again.id)][:5] == [
         "order.queued", "agent.started", "model.replied", "tool.started", "tool.finished"
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
@@ -58,10 +59,10 @@ def test_orders_that_are_placed_together_find_room_for_all_of_them_or_none_is_pl
     bounded.placed("known", key="k")
     asked = [BatchOrder(NewOrder(prompt=f"order {number}")) for number in range(MOST)]
     with pytest.raises(QueueFull, match="with these 3, more than 3 orders"):
-        bounded.store.orders.place_all(asked, principal="someone")
+        bounded.store.orders.place_all(asked, by=Actor("someone"))
     assert bounded.store.orders.counts()[OrderStatus.QUEUED] == 1
     known = BatchOrder(NewOrder(prompt="known"), "k")
-    assert len(bounded.store.orders.place_all([known, *asked[1:]], principal="someone")) == MOST
+    assert len(bounded.store.orders.place_all([known, *asked[1:]], by=Actor("someone"))) == MOST
     with pytest.raises(QueueFull):
         bounded.place("one more")
 
@@ -69,7 +70,7 @@ def test_orders_that_are_placed_together_find_room_for_all_of_them_or_none_is_pl
 def test_orders_that_begin_or_are_cancelled_make_room(bounded: Scene) -> None:
     first, second, _ = filled(bounded)
     bounded.hold(first)
-    bounded.store.controls.request(second, ControlKind.CANCEL, NewControl(), principal="test")
+    bounded.store.controls.request(second, ControlKind.CANCEL, NewControl(), by=Actor("test"))
     bounded.clock.advance(COUNT_SECONDS)
     bounded.place("fourth")
     bounded.place("fifth")
@@ -93,9 +94,9 @@ def test_a_retry_a_fork_and_a_turn_are_orders_as_well(bounded: Scene) -> None:
     filled(bounded)
     orders = bounded.store.orders
     with pytest.raises(QueueFull):
-        orders.retry(ended.id, principal="test")
+        orders.retry(ended.id, by=Actor("test"))
     with pytest.raises(QueueFull):
-        orders.fork(ended.id, NewFork(after=ended.last_seq, prompt="again"), principal="test")
+        orders.fork(ended.id, NewFork(after=ended.last_seq, prompt="again"), by=Actor("test"))
     with pytest.raises(QueueFull):
         bounded.place("next turn", session_id=ended.session_id)
 
@@ -115,7 +116,7 @@ def test_twenty_at_once_take_no_more_places_than_there_are() -> None:
 
     def place(number: int) -> bool:
         try:
-            store.orders.place(NewOrder(prompt=f"order {number}"), principal="test")
+            store.orders.place(NewOrder(prompt=f"order {number}"), by=Actor("test"))
         except QueueFull:
             return False
         return True

@@ -6,13 +6,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.database.errors import ControlsPending, OrderIsFinal, StoreFenced
+from mcc.store.rows.transcript_rows import leave_out
 from mcc.store.rows.values import Appended, Claim, Parking, Swept
 from mcc.store.store import open_store
-from mcc.store.work.placing import leave_out
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, at_once, started
 from tests.conformance.store.test_turns_of_a_session import bases, ended, with_base
@@ -41,7 +42,7 @@ def park(scene: Scene, held: Held) -> int:
 
 
 def ask(scene: Scene, held: Held, kind: ControlKind) -> Control:
-    return scene.store.controls.request(held.order_id, kind, NewControl(), principal="x")
+    return scene.store.controls.request(held.order_id, kind, NewControl(), by=Actor("x"))
 
 
 def test_of_two_claims_at_once_one_counts(scenes: tuple[Scene, Scene]) -> None:
@@ -199,7 +200,7 @@ def test_of_a_rollback_and_an_end_at_once_no_base_with_the_turn_counts(scenes: t
     with ThreadPoolExecutor(1) as pool:
 
         def roll_back(connection: Connection) -> Future[int]:
-            leave_out(connection, first.id, one.clock.now(), "p")
+            leave_out(connection, first.id, one.clock.now(), Actor("p"))
             finishing = pool.submit(other.store.claims.finish, ending)
             # It waits for this transaction; if it did not, it would be done by then.
             wait([finishing], timeout=0.5)

@@ -36,7 +36,7 @@ def _forget(url: str) -> None:
     _run(url, "DROP TABLE IF EXISTS alembic_version")
 
 
-WORDS = ("note_words", "history_words")
+WORDS = ("note_words", "history_words", "order_words_index")
 """Indexes on PostgreSQL, and the tables of SQLite's full-text search, which `METADATA` does not describe."""
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 
 import mcc.store
 from mcc.configuration.database import DatabaseAccess, Pooler
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable, Unfit
@@ -58,7 +59,7 @@ def kept(url: str) -> str:
     """The prompt of an order after it was stored and read back."""
     store = open_store(url)
     try:
-        order = store.orders.place(NewOrder(prompt=WORDS), principal="test").order
+        order = store.orders.place(NewOrder(prompt=WORDS), by=Actor("test")).order
         return store.orders.get(order.id).prompt
     finally:
         store.close()

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import NewFork, NewOrder, WhenBusy, WorkOrder
@@ -22,7 +23,7 @@ def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder
 
 def test_a_session_keeps_its_defaults_and_only_the_limits_that_were_set(scene: Scene) -> None:
     new = NewSession(title="Talk", agent="review", mode="plan", context="answers", limits=Limits(rounds=5))
-    opened = scene.store.sessions.open(new, principal="p")
+    opened = scene.store.sessions.open(new, by=Actor("p"))
     assert (opened.agent, opened.model, opened.mode, opened.context) == ("review", None, "plan", "answers")
     assert opened.limits is not None
     assert opened.limits.model_dump(exclude_unset=True) == {"rounds": 5}
@@ -38,14 +39,14 @@ def test_limits_of_an_order_come_before_those_of_its_session_one_by_one() -> Non
 
 
 def test_a_change_sets_what_it_names_and_null_unsets_it(scene: Scene) -> None:
-    session = scene.store.sessions.open(NewSession(title="Talk", agent="review", model="fast"), principal="p")
+    session = scene.store.sessions.open(NewSession(title="Talk", agent="review", model="fast"), by=Actor("p"))
     change = SessionChange.model_validate({"title": "Other", "model": None, "archived": True})
     changed = scene.store.sessions.change(session.id, change, principal="p")
     assert (changed.title, changed.agent, changed.model, changed.archived) == ("Other", "review", None, True)
 
 
 def test_the_first_turn_fixes_what_later_turns_are_shown(scene: Scene) -> None:
-    session = scene.store.sessions.open(NewSession(), principal="p")
+    session = scene.store.sessions.open(NewSession(), by=Actor("p"))
     answers, full = SessionChange(context="answers"), SessionChange(context="full")
     assert scene.store.sessions.change(session.id, answers, principal="p").context == "answers"
     scene.place("one", session_id=session.id)
@@ -55,7 +56,7 @@ def test_the_first_turn_fixes_what_later_turns_are_shown(scene: Scene) -> None:
 
 
 def test_archived_sessions_are_listed_apart_and_titles_are_found_in_any_case(scene: Scene) -> None:
-    opened = [scene.store.sessions.open(NewSession(title=title), principal="p") for title in ("Über A", "b", "über c")]
+    opened = [scene.store.sessions.open(NewSession(title=title), by=Actor("p")) for title in ("Über A", "b", "über c")]
     scene.store.sessions.change(opened[0].id, SessionChange(archived=True), principal="p")
 
     def listed(wanted: SessionFilter) -> list[str]:
@@ -68,7 +69,7 @@ def test_archived_sessions_are_listed_apart_and_titles_are_found_in_any_case(sce
 
 def test_a_page_of_a_search_by_title_goes_on_where_the_one_before_ended(scene: Scene) -> None:
     for title in ("x1", "y", "x2", "x3"):
-        scene.store.sessions.open(NewSession(title=title), principal="p")
+        scene.store.sessions.open(NewSession(title=title), by=Actor("p"))
     first = scene.store.sessions.list(SessionFilter(text="x"), limit=2)
     assert [one.title for one in first.items] == ["x3", "x2"]
     second = scene.store.sessions.list(SessionFilter(text="x", cursor=first.next_cursor), limit=2)
@@ -116,14 +117,14 @@ def test_a_session_has_used_what_its_turns_have(scene: Scene) -> None:
 
 def test_a_fork_is_shown_the_turns_up_to_its_own(scene: Scene) -> None:
     new = NewSession(title="Talk", agent="review", context="answers")
-    session = scene.store.sessions.open(new, principal="p")
+    session = scene.store.sessions.open(new, by=Actor("p"))
     second = [ended(scene, prompt, session.id) for prompt in ("one", "two", "three")][1]
-    fork = scene.store.sessions.fork(session.id, NewSessionFork(turn=2), principal="p")
+    fork = scene.store.sessions.fork(session.id, NewSessionFork(turn=2), by=Actor("p"))
     assert (fork.title, fork.turns, fork.agent, fork.context) == ("Fork: Talk", 0, "review", "answers")
     assert fork.forked_from is not None
     assert (fork.forked_from.session_id, fork.forked_from.turn, fork.forked_from.order_id) == (session.id, 2, second.id)
     turn = scene.place("other", session_id=fork.id)
-    again = scene.store.sessions.fork(session.id, NewSessionFork(turn=1, title="Mine"), principal="p")
+    again = scene.store.sessions.fork(session.id, NewSessionFork(turn=1, title="Mine"), by=Actor("p"))
     shown = [ended.order_id for ended in scene.store.transcripts.past(turn).turns]
     assert [scene.store.orders.get(order_id).prompt for order_id in shown] == ["one", "two"]
     assert again.title == "Mine"
@@ -131,7 +132,7 @@ def test_a_fork_is_shown_the_turns_up_to_its_own(scene: Scene) -> None:
 
 def test_a_fork_of_an_order_says_which_turn_it_is_of(scene: Scene) -> None:
     first = ended(scene, "one")
-    fork = scene.store.orders.fork(first.id, NewFork(after=1), principal="p").order
+    fork = scene.store.orders.fork(first.id, NewFork(after=1), by=Actor("p")).order
     forked = scene.store.sessions.get(fork.session_id).forked_from
     assert forked is not None
     assert (forked.session_id, forked.turn, forked.order_id) == (first.session_id, 1, first.id)
@@ -140,11 +141,11 @@ def test_a_fork_of_an_order_says_which_turn_it_is_of(scene: Scene) -> None:
 def test_a_turn_that_runs_or_does_not_exist_is_not_forked(scene: Scene) -> None:
     order = scene.place("one")
     with pytest.raises(OrderIsUnfinished):
-        scene.store.sessions.fork(order.session_id, NewSessionFork(turn=1), principal="p")
+        scene.store.sessions.fork(order.session_id, NewSessionFork(turn=1), by=Actor("p"))
     with pytest.raises(UnknownTurn):
-        scene.store.sessions.fork(order.session_id, NewSessionFork(turn=2), principal="p")
+        scene.store.sessions.fork(order.session_id, NewSessionFork(turn=2), by=Actor("p"))
     with pytest.raises(UnknownSession):
-        scene.store.sessions.fork(fresh_id(), NewSessionFork(turn=1), principal="p")
+        scene.store.sessions.fork(fresh_id(), NewSessionFork(turn=1), by=Actor("p"))
 
 
 def test_an_export_has_prompt_and_answer_of_a_turn_whose_journal_was_pruned(scene: Scene) -> None:
@@ -161,12 +162,12 @@ def test_an_export_has_prompt_and_answer_of_a_turn_whose_journal_was_pruned(scen
 
 @pytest.mark.parametrize("when_busy", WhenBusy)
 def test_of_ten_clients_that_race_each_gets_what_it_asked_for(scene: Scene, when_busy: WhenBusy) -> None:
-    session = scene.store.sessions.open(NewSession(), principal="p")
+    session = scene.store.sessions.open(NewSession(), by=Actor("p"))
 
     def place(number: int) -> OrderStatus | str:
         new = NewOrder(prompt=f"turn {number}", session_id=session.id, when_busy=when_busy)
         try:
-            return scene.store.orders.place(new, principal="p").order.id
+            return scene.store.orders.place(new, by=Actor("p")).order.id
         except SessionBusy:
             return "refused"
 

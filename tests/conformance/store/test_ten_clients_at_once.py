@@ -7,6 +7,7 @@ from itertools import cycle, islice
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind
 from mcc.contracts.order import WhenBusy, WorkOrder
 from mcc.contracts.sessions import NewSession
@@ -48,7 +49,7 @@ def controls(scene: Scene, order: WorkOrder) -> Counter[ControlKind]:
 
 
 def test_in_an_idle_session_one_is_taken_and_nine_are_told_that_it_is_busy(scene: Scene) -> None:
-    session = scene.store.sessions.open(NewSession(), principal="someone")
+    session = scene.store.sessions.open(NewSession(), by=Actor("someone"))
     placed, refused = ten(scene, session.id, WhenBusy.REJECT)
     assert (len(placed), refused) == (1, 9)
     assert [order.id for order in turns(scene, session.id)] == [placed[0].order.id]
@@ -56,7 +57,7 @@ def test_in_an_idle_session_one_is_taken_and_nine_are_told_that_it_is_busy(scene
 
 @pytest.mark.parametrize("way", [WhenBusy.INTERRUPT, WhenBusy.ROLLBACK])
 def test_in_an_idle_session_each_interrupts_the_one_before_it(scene: Scene, way: WhenBusy) -> None:
-    session = scene.store.sessions.open(NewSession(), principal="someone")
+    session = scene.store.sessions.open(NewSession(), by=Actor("someone"))
     placed, _ = ten(scene, session.id, way)
     *earlier, last = turns(scene, session.id)
     assert last.status is OrderStatus.QUEUED and not last.left_out

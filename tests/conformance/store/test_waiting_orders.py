@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStep, ControlApplied
@@ -34,7 +35,7 @@ def parked(scene: Scene, reason: WaitingReason = WaitingReason.PAUSED, **fields:
 
 
 def ask(scene: Scene, held: Held, kind: ControlKind, asked: NewControl = WHOLE) -> Control:
-    return scene.store.controls.request(held.order_id, kind, asked, principal="someone")
+    return scene.store.controls.request(held.order_id, kind, asked, by=Actor("someone"))
 
 
 def test_a_parked_order_waits_without_a_holder_and_says_why(scene: Scene) -> None:
@@ -246,8 +247,8 @@ def test_a_resume_of_a_paused_order_queues_it_and_is_left_to_the_next_holder(sce
 
 def test_a_resume_that_takes_a_pause_back_leaves_the_time_that_an_order_waits_for(scene: Scene) -> None:
     order = scene.place(not_before=scene.clock.now() + timedelta(hours=1))
-    pause = scene.store.controls.request(order.id, ControlKind.PAUSE, WHOLE, principal="x")
-    resume = scene.store.controls.request(order.id, ControlKind.RESUME, WHOLE, principal="x")
+    pause = scene.store.controls.request(order.id, ControlKind.PAUSE, WHOLE, by=Actor("x"))
+    resume = scene.store.controls.request(order.id, ControlKind.RESUME, WHOLE, by=Actor("x"))
     assert pause.open and resume.open and scene.status(order.id) is OrderStatus.WAITING
     scene.clock.advance(3_601)
     assert list(scene.store.sweeper.sweep(may_expire=False).resumed) == [order.id]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
@@ -123,7 +124,7 @@ def test_a_running_order_waits_for_a_person_or_a_resume(scene: Scene) -> None:
     held = scene.running()
     held.write(started(), QuestionAsked(question_id="q", call_id="c", question="Which one?"))
     assert waits(scene, held.order_id) == WaitsFor(kind="person", message="asks: Which one?")
-    control = scene.store.controls.request(held.order_id, ControlKind.PAUSE, NewControl(), principal="someone")
+    control = scene.store.controls.request(held.order_id, ControlKind.PAUSE, NewControl(), by=Actor("someone"))
     held.write(ControlApplied(control_id=control.id, control="pause", reason="lunch"))
     assert waits(scene, held.order_id) == WaitsFor(kind="paused", message="paused: lunch")
 

@@ -10,22 +10,23 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.approvals import LateAnswer, QuestionItem
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.model_facts import ModelStarted
-from mcc.contracts.order import NewFork, WhenBusy
+from mcc.contracts.order import NewFork, NewOrder, WhenBusy
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.questions import BadAnswer, NewAnswer, OneQuestion
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.database.errors import AlreadyDecided, ApprovalOver, TooManyControls
-from mcc.store.database.tables import SESSION_WORDS
+from mcc.store.database.tables import AUDIT, SESSION_WORDS
 from mcc.store.rows.control_rows import MOST_OPEN
-from mcc.store.rows.session_words import FOR_NEXT_TURN, MOST_CHARACTERS
-from mcc.store.work.approvals import Decided
-from mcc.store.work.late_answers import Late
+from mcc.store.rows.session_words import MOST_CHARACTERS
+from mcc.store.work.approvals import DECIDED, Decided
+from mcc.store.work.late_answers import FOR_NEXT_TURN, Late
 from tests.conformance.store.scene import Held, Scene, at_once, ended, replied, started
 from tests.conformance.store.test_inbox import park, question
 
@@ -37,7 +38,7 @@ QUESTIONS = (
 
 def steer(scene: Scene, order_id: str, message: str = "m", **fields: object) -> Control:
     body = NewControl.model_validate({"message": message, **fields})
-    return scene.store.controls.request(order_id, ControlKind.STEER, body, principal="someone")
+    return scene.store.controls.request(order_id, ControlKind.STEER, body, by=Actor("someone"))
 
 
 def steered(control: Control) -> ControlApplied:
@@ -52,7 +53,7 @@ def asking(scene: Scene, *asked: QuestionAsked, **order: Any) -> Held:
 
 def answered(scene: Scene, answer: NewAnswer | str, id: str = "question-1") -> Decided | Late:
     given = NewAnswer(answer=answer) if isinstance(answer, str) else answer
-    return scene.store.approvals.answer(id, given, principal="operator")
+    return scene.store.approvals.answer(id, given, by=Actor("operator"))
 
 
 def end(held: Held, status: OrderStatus = OrderStatus.SUCCEEDED, *before: Fact) -> None:
@@ -89,6 +90,76 @@ def test_what_the_master_did_not_read_is_the_next_turns_once(scene: Scene) -> No
     assert words_of(scene, scene.place(session_id=session).id) == []
 
 
+def test_what_the_master_did_not_read_steers_the_turn_that_waits_already(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started())
+    session = scene.store.orders.get(held.order_id).session_id
+    waiting, after = scene.place(session_id=session), scene.place(session_id=session)
+    unread = [steer(scene, held.order_id, text) for text in ("unread", "second")]
+    scene.clock.advance(60)
+    end(held)
+    controls = scene.store.controls.of_order(waiting.id)
+    assert [(one.message, one.requested_at, one.record_id) for one in controls] == [
+        (one.message, one.requested_at, None) for one in unread
+    ]
+    assert {one.refused for one in scene.store.controls.of_order(held.order_id)} == {FOR_NEXT_TURN}
+    claimed = scene.hold(waiting.id)
+    assert [one.message for one in scene.store.controls.pending({waiting.id: 0})] == ["unread", "second"]
+    claimed.write(started(), *map(steered, controls))
+    end(claimed)
+    assert not scene.store.controls.of_order(after.id), "once"
+    assert words_of(scene, scene.place(session_id=session).id) == []
+
+
+def test_what_the_master_did_not_read_is_passed_on_to_no_turn_that_somebody_else_placed(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started())
+    session = scene.store.orders.get(held.order_id).session_id
+    theirs = scene.store.orders.place(NewOrder(prompt="x", session_id=session), by=Actor("another")).order
+    steer(scene, held.order_id, "unread")
+    end(held)
+    assert scene.store.controls.of_order(theirs.id) == []
+    assert words_of(scene, scene.place(session_id=session).id) == [(None, "unread")]
+
+
+def test_what_was_said_to_a_turn_that_was_cancelled_in_line_reaches_the_one_that_runs(scene: Scene) -> None:
+    held = scene.running()
+    session = scene.store.orders.get(held.order_id).session_id
+    waiting = scene.place(session_id=session)
+    steer(scene, waiting.id, "and the tulips")
+    scene.store.controls.request(waiting.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
+    assert [one.message for one in scene.store.controls.of_order(held.order_id)] == ["and the tulips"]
+
+
+def test_unread_messages_wait_for_the_next_placing_where_the_waiting_turn_takes_none(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started())
+    session = scene.store.orders.get(held.order_id).session_id
+    scene.place(session_id=session, controls=(ControlKind.PAUSE, ControlKind.RESUME))
+    full = steer(scene, held.order_id, "unread")
+    end(held)
+    assert words_of(scene, scene.place(session_id=session).id) == [(None, full.message)]
+
+
+def test_many_orders_end_beside_turns_that_wait_and_nothing_is_lost(scene: Scene) -> None:
+    held = [scene.running() for _ in range(4)]
+    sessions = [scene.store.orders.get(one.order_id).session_id for one in held]
+    waiting = [scene.place(session_id=one) for one in sessions]
+    for one in held:
+        steer(scene, one.order_id, one.order_id)
+    endings = [replace(one.ending(), control_seq=1) for one in held]
+    done = at_once(
+        lambda: scene.store.claims.finish_together(endings[:2]),
+        lambda: scene.store.claims.finish_together(endings[2:]),
+        *(partial(steer, scene, one.id, "meanwhile") for one in waiting),
+    )
+    assert not [one for one in done if isinstance(one, BaseException)]
+    for one, order, session in zip(held, waiting, sessions, strict=True):
+        told = {control.message for control in scene.store.controls.of_order(order.id)}
+        told |= {text for _, text in words_of(scene, scene.place(session_id=session).id)}
+        assert told == {"meanwhile", one.order_id}
+
+
 def test_a_retry_and_a_fork_show_the_words_of_their_source(scene: Scene) -> None:
     held = scene.running()
     held.write(started())
@@ -98,8 +169,8 @@ def test_a_retry_and_a_fork_show_the_words_of_their_source(scene: Scene) -> None
     again = scene.hold(following.id)
     again.write(started())
     again.finish()
-    retry = scene.store.orders.retry(following.id, principal="p")
-    fork = scene.store.orders.fork(following.id, NewFork(after=1), principal="p")
+    retry = scene.store.orders.retry(following.id, by=Actor("p"))
+    fork = scene.store.orders.fork(following.id, NewFork(after=1), by=Actor("p"))
     assert words_of(scene, retry.order.id) == words_of(scene, fork.order.id) == [(None, "unread")]
 
 
@@ -143,14 +214,14 @@ def test_more_open_messages_than_agents_can_read_are_not_taken_and_a_cancel_is(s
     held = scene.running()
     batch = [ControlOfBatch(kind=ControlKind.STEER, message="m")] * 20
     for _ in range(MOST_OPEN // 20):
-        scene.store.controls.request_all(held.order_id, batch, principal="p")
+        scene.store.controls.request_all(held.order_id, batch, by=Actor("p"))
     with pytest.raises(TooManyControls, match="1,000 requests of the kind steer"):
         steer(scene, held.order_id)
     with pytest.raises(TooManyControls):
         session = scene.store.orders.get(held.order_id).session_id
         scene.place(session_id=session, when_busy=WhenBusy.STEER)
     for kind in (ControlKind.PAUSE, ControlKind.RESUME, ControlKind.CANCEL, ControlKind.CANCEL):
-        scene.store.controls.request(held.order_id, kind, NewControl(), principal="p")
+        scene.store.controls.request(held.order_id, kind, NewControl(), by=Actor("p"))
     held.write(steered(scene.store.controls.of_order(held.order_id)[0]))
     steer(scene, held.order_id)
 
@@ -192,7 +263,7 @@ def test_a_declined_question_is_told_as_that(scene: Scene) -> None:
     assert isinstance(again, Decided) and not again.changed
     with pytest.raises(AlreadyDecided):
         answered(scene, "a")
-    assert [one.kind for one in scene.store.approvals.list("declined").items] == ["question"]
+    assert [one.kind for one in scene.store.inbox.list("declined").items] == ["question"]
 
 
 def test_without_a_deadline_questions_end_when_the_order_stops_waiting_and_it_goes_on(scene: Scene) -> None:
@@ -224,6 +295,11 @@ def test_an_order_with_an_expiry_of_its_own_waits_until_then(scene: Scene) -> No
     assert scene.store.approvals.get("question-1").status == "void"
 
 
+def notes_of_decisions(scene: Scene) -> int:
+    count = sa.select(sa.func.count()).where(AUDIT.c.kind == DECIDED)
+    return int(scene.store.database.read(lambda one: one.scalar(count)) or 0)
+
+
 def test_the_answer_to_a_question_of_an_order_that_is_over_is_shown_by_the_next_turn(scene: Scene) -> None:
     held = asking(scene, question(questions=QUESTIONS))
     held.finish(OrderStatus.CANCELLED)
@@ -231,14 +307,18 @@ def test_the_answer_to_a_question_of_an_order_that_is_over_is_shown_by_the_next_
     late = answered(scene, answer)
     assert isinstance(late, Late) and late.control is None
     assert late.answer == LateAnswer(became="next_turn")
-    assert answered(scene, answer) == late
+    noted = notes_of_decisions(scene)
+    again = answered(scene, answer)
+    assert isinstance(again, Late) and (again.answer, again.changed) == (late.answer, False)
     with pytest.raises(AlreadyDecided):
         answered(scene, NewAnswer(answers={"db": "PostgreSQL", "port": "80"}))
     with pytest.raises(ApprovalOver):
         answered(scene, NewAnswer(decline=True))
     order = scene.place(session_id=scene.store.orders.get(held.order_id).session_id)
     assert words_of(scene, order.id) == [("Which database?", "SQLite"), ("Which port?", "80")]
-    assert answered(scene, answer) == late, "the same again, also after it was taken"
+    again = answered(scene, answer)
+    assert isinstance(again, Late) and again.answer == LateAnswer(became="next_turn", order_id=order.id), "it was taken"
+    assert notes_of_decisions(scene) == noted == 1, "what is repeated is not decided again"
     assert words_of(scene, scene.place(session_id=order.session_id).id) == []
 
 
@@ -328,7 +408,7 @@ def test_a_deleted_session_takes_its_words_with_it(scene: Scene) -> None:
         return int(scene.store.database.read(lambda one: one.scalar(count)) or 0)
 
     assert kept() == 2
-    scene.store.removal.begin(session, principal="p")
+    scene.store.removal.begin(session, by=Actor("p"))
     with pytest.raises((ApprovalOver, AlreadyDecided)):
         answered(scene, "a")
     scene.clock.advance(3 * 86_400)

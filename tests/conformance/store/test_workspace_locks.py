@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.database.errors import AnotherWorkspace, StoreFenced, WorkspaceNeeded
@@ -181,7 +182,7 @@ def test_who_waits_below_is_not_before_one_that_waits_beside_it(scene: Scene) ->
 
 
 def cancel(one: Held) -> None:
-    one.scene.store.controls.request(one.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    one.scene.store.controls.request(one.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
 
 
 def pause(one: Held) -> None:
@@ -386,7 +387,7 @@ def hand_back(one: Held) -> None:
 
 
 def hand_back_cancelled(one: Held) -> None:
-    one.scene.store.controls.request(one.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    one.scene.store.controls.request(one.order_id, ControlKind.CANCEL, NewControl(), by=Actor("x"))
     hand_back(one)
 
 
@@ -493,7 +494,7 @@ def test_an_order_that_has_begun_somewhere_is_not_claimed_for_another_place(scen
 
 def test_a_resume_lets_an_order_go_on_in_the_directory_that_was_found(scene: Scene) -> None:
     order_id = _waits(scene, TREE, WaitingReason.WORKSPACE, found=ANOTHER.key).order_id
-    scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), principal="p")
+    scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), by=Actor("p"))
     with pytest.raises(AnotherWorkspace):
         claim(scene, order_id, WorkspaceHold("a third one"), "a")
     made = claim(scene, order_id, ANOTHER, "b")
@@ -506,7 +507,7 @@ def test_a_resume_lets_an_order_go_on_in_the_directory_that_was_found(scene: Sce
 @pytest.mark.parametrize("reason", [WaitingReason.WORKSPACE, WaitingReason.PAUSED])
 def test_a_resume_accepts_nothing_that_was_not_found(scene: Scene, reason: WaitingReason) -> None:
     order_id = _waits(scene, TREE, reason).order_id
-    scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), principal="p")
+    scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), by=Actor("p"))
     with pytest.raises(AnotherWorkspace):
         claim(scene, order_id, ANOTHER, "b")
     assert claim(scene, order_id, TREE, "c") is not None

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.fact import Fact
@@ -273,12 +274,12 @@ def test_two_writers_of_the_same_orders_write_them_once(scene: Scene) -> None:
 
 def test_applying_a_control_settles_its_receipt_with_the_entry(scene: Scene) -> None:
     held = scene.running()
-    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="\x00"), principal="x")
+    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="\x00"), by=Actor("x"))
     held.write(started(), ControlApplied(control_id=control.id, control="steer", message=control.message))
     [receipt] = scene.store.controls.of_order(held.order_id)
     assert (receipt.applied_seq, receipt.applied_at, receipt.message) == (4, scene.clock.now(), "\x00")
     assert scene.store.controls.pending({held.order_id: 0}) == []
     other = scene.running()
-    stolen = scene.store.controls.request(other.order_id, ControlKind.STEER, NewControl(message="m"), principal="x")
+    stolen = scene.store.controls.request(other.order_id, ControlKind.STEER, NewControl(message="m"), by=Actor("x"))
     held.write(ControlApplied(control_id=stolen.id, control="steer"))
     assert scene.store.controls.of_order(other.order_id)[0].open, "another order's receipt is not ours to settle"

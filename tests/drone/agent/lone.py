@@ -6,7 +6,6 @@ from typing import TypeVar
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Model
 from drone.agent.ports.report import Report
 from drone.agent.ports.write_access import SharedWriting
@@ -21,6 +20,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import ChatRecord
+from mcc.transcript.messages import Message, ToolResult, ToolResults, UserMessage
 
 ORDER = "order-1"
 

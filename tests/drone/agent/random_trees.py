@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, AskLater
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
@@ -22,6 +21,7 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import AgentEnd
+from mcc.transcript.messages import AssistantMessage, UserMessage
 
 ORDER = "order-1"
 LAST: list[Said] = [

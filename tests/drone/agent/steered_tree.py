@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -25,6 +24,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.transcript.messages import AssistantMessage, UserMessage
 from tests.drone.agent.lone import spoken_in
 
 ORDER = "order-1"

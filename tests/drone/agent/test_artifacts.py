@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drone.agent.agent import AgentRuntime
-from drone.agent.ports.artifacts import LEAST, LONGEST, TOGETHER, Artifacts, handle_of
+from drone.agent.ports.artifacts import LEAST, LONGEST, TOGETHER, Artifacts
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults, ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task, Turn
@@ -25,6 +24,8 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import ToolResults, ToolSpec
+from mcc.transcript.previews import handle_of
 from tests.drone.agent.lone import Lone
 
 ORDER = "order-1"

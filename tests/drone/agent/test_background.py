@@ -7,7 +7,6 @@ from io import StringIO
 
 from rich.console import Console
 
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.delivery import AgentDelivered
@@ -17,9 +16,10 @@ from mcc.contracts.journal import AgentFinished, ControlApplied, ToolFinished, T
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import NoteStep, RecordStatus, ToolStep
 from mcc.contracts.shape import now
+from mcc.transcript.messages import ToolResults, UserMessage
 from mcc.view.lines import Lines
 from mcc.view.story import Story
-from mcc.view.tree import tree as draw
+from mcc.view.tree import OrderPicture
 from tests.drone.agent.steered_tree import MASTER, ORDER, SteeredTree, asked_by
 
 Script = dict[str, list[Line | str]]
@@ -320,6 +320,6 @@ async def test_those_who_watch_see_who_works_in_the_background_and_when_a_report
 
 def _drawn(tree: SteeredTree) -> str:
     console = Console(width=160, file=StringIO())
-    console.print(draw(Story.of(tree.journal.entries), now()))
+    console.print(OrderPicture(Story.of(tree.journal.entries), now()))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()

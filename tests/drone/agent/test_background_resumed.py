@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drone.agent.agent import AgentRuntime
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -22,6 +21,7 @@ from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ControlApplied, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tests.drone.agent.random_trees import Stepping, moments
 
 ORDER = "order"
@@ -180,3 +180,32 @@ async def test_a_drone_lost_again_and_again_delivers_each_report_once() -> None:
                 break
             left = drone.journal.entries[: later[steps - 1]]
         check(drone, report, seed)
+
+
+class Pair(Drone):
+    """Its master starts one subagent and waits for it, in one reply."""
+
+    async def _author(self, ask: Ask) -> Said:
+        if not _is_masters(ask):
+            return "lone is done."
+        if any(isinstance(message, AssistantMessage) for message in ask.messages):
+            return "All is done."
+        hire = call("subagent", agent_type="scout", prompt="lone", background=True)
+        return Line(calls=(hire, call("subagent_wait")))
+
+
+async def test_a_call_that_runs_again_names_an_agent_whose_report_a_call_beside_it_has_brought() -> None:
+    first = Pair()
+    assert (await first.run()).completed
+    entries = first.journal.entries
+    brought = next(
+        number for number, one in enumerate(entries) if isinstance(one.data, ToolFinished) and one.data.delivered
+    )
+    left = [one for one in entries[: brought + 1] if not (isinstance(one.data, ToolFinished) and one.data.background)]
+    assert len(left) == brought, "its drone was lost before the call that started the agent had ended"
+    again = Pair([one.model_copy(update={"seq": seq}) for seq, one in enumerate(left, 1)])
+    assert (await again.run()).completed
+    hired = [one.data for one in again.journal.entries if isinstance(one.data, ToolFinished) and one.data.background]
+    child = child_record_id(call_id(ROOT, 1, 0))
+    assert [fact.background for fact in hired] == [(child,)] and not hired[0].is_error
+    assert deliveries(again.journal.entries) == {child: 1}

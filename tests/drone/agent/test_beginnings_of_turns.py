@@ -8,13 +8,9 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.parts import Hired
-from drone.agent.ports.environment import Environment
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults, ToolSpec
 from drone.agent.ports.model import Ask
-from drone.agent.ports.opening import SessionOpening
 from drone.agent.ports.prefix import PREFIX_CHANGED
-from drone.agent.state.own_messages import OwnMessages, TurnEnd
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
@@ -26,6 +22,10 @@ from mcc.contracts.journal import AgentStarted, AgentStep
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.turn_context import TurnBefore
+from mcc.transcript.environment import Environment
+from mcc.transcript.messages import ToolResults, ToolSpec
+from mcc.transcript.opening import SessionOpening
+from mcc.transcript.own_messages import OwnMessages, TurnEnd
 
 
 class Remembering(ScriptedModel):

@@ -6,12 +6,12 @@ from collections.abc import Coroutine
 import pytest
 
 from drone.agent.ports.report import LimitReached
-from drone.agent.ports.transcript import Estimate
-from drone.agent.spending.allowance import REPLY_TOKENS
 from drone.agent.spending.budget import Budget, Reservation
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage
+from mcc.transcript.asked import REPLY_TOKENS
+from mcc.transcript.transcript import Estimate
 from tests.drone.agent.spender import Spender
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask, ModelError
 from drone.agent.ports.report import Cause, Report
 from drone.agent.spending.budget import Budget
@@ -23,6 +22,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import ToolResults
 from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"

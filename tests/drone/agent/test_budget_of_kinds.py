@@ -29,9 +29,9 @@ def allowance(limits: Limits, own: AgentLimits | None = None) -> Allowance:
     ("limit", "used"), [("input_tokens", 900), ("cached_input_tokens", 800), ("reasoning_tokens", 200)]
 )
 def test_a_tree_that_used_its_tokens_of_a_kind_asks_no_model_again(limit: str, used: int) -> None:
-    budget(Limits(**{limit: used + 1})).check()
+    budget(Limits.model_validate({limit: used + 1})).check()
     with pytest.raises(LimitReached, match=limit):
-        budget(Limits(**{limit: used})).check()
+        budget(Limits.model_validate({limit: used})).check()
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ async def test_an_agents_own_file_lowers_them(limit: str, used: int) -> None:
     allowed.settle(await allowed.reserve())
     with pytest.raises(LimitReached, match=limit):
         await allowance(Limits(), AgentLimits(**{limit: used})).reserve()
-    assert getattr(Share.of(Limits(**{limit: 5}), AgentLimits(**{limit: 9}), 1), limit) == 5
+    assert getattr(Share.of(Limits.model_validate({limit: 5}), AgentLimits(**{limit: 9}), 1), limit) == 5
 
 
 def test_questions_under_way_count_as_read() -> None:

@@ -3,14 +3,18 @@
 import pytest
 
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.transcript import text_for_model
+from drone.agent.ports.report import failure_reason
 from drone.agent.spending.budget import Budget
+from drone.models.guards import PaidModel, UnpricedModel
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelStarted
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FailureReason
 from mcc.contracts.usage import Usage
+from mcc.transcript.transcript import text_for_model
 from tests.drone.agent.lone import Lone
 from tests.drone.agent.spender import Spender
 
@@ -195,6 +199,24 @@ async def test_an_unknown_price_is_said_even_when_the_first_reply_is_the_last() 
     lone = Lone([Line("Done.", usage=unknown)], limits=Limits(cost_usd=1))
     assert (await lone.run()).completed
     assert lone.kinds()[-2:] == ["budget.warned", "agent.finished"]
+
+
+async def test_a_run_that_may_ask_no_model_of_unknown_price_ends_and_names_the_price_to_set() -> None:
+    model = UnpricedModel(ScriptedModel([counting(1), "Done."]), "[models.fast]")
+    lone = Lone(model, FunctionTools([count]), Limits(cost_usd=2, unknown_price="refuse"))
+    report = await lone.run()
+    assert (report.status, report.limit) == (RecordStatus.LIMIT_REACHED, "cost_usd") and report.cause is not None
+    assert failure_reason(report.cause, report.limit) is FailureReason.BUDGET_EXHAUSTED
+    assert "in [models.fast], or 0 for both if nothing" in (report.error or "")
+    assert "model.replied" not in lone.kinds() and lone.record().usage_total == Usage()
+
+
+async def test_where_nothing_was_set_aside_a_paid_model_is_not_even_asked_once() -> None:
+    for limits, replies in ((Limits(cost_usd=0, unknown_price="refuse"), 0), (Limits(cost_usd=0), 1)):
+        lone = Lone(PaidModel(ScriptedModel(["Done."])), FunctionTools([count]), limits)
+        report = await lone.run()
+        assert lone.kinds().count("model.replied") == replies
+        assert report.completed is bool(replies) and (replies or report.limit == "cost_usd")
 
 
 async def test_free_models_are_within_every_limit_in_money() -> None:

@@ -7,7 +7,6 @@ import pytest
 from drone.agent.agent import AgentRuntime
 from drone.agent.parts import NoTools
 from drone.agent.ports.journal import MemoryJournal, Unwritable
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -24,6 +23,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.transcript.messages import ToolResults
 from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"

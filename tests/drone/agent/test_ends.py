@@ -9,7 +9,6 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Cause, Report, outcome_of
-from drone.agent.ports.transcript import ANNOUNCED as ANNOUNCED_STEP
 from drone.agent.state.progress import ASKED_AGAIN, CONTINUED
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task
@@ -22,6 +21,7 @@ from mcc.contracts.journal import AgentStep, GateChecked
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason
+from mcc.transcript.transcript import ANNOUNCED as ANNOUNCED_STEP
 from tests.drone.agent.lone import ORDER, Lone
 
 

@@ -5,7 +5,6 @@ import pytest
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import ATTEMPTS, Evidence
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Cause
 from drone.agent.turns.turn import Steering
@@ -16,6 +15,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import ToolResults, UserMessage
 from tests.drone.agent.gate_bench import GOOD, Bench, check, read, submit
 
 

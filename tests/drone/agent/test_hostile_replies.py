@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import WantedCall
 from drone.agent.ports.report import Cause, Report
 from drone.agent.turns.toolset import Output, StartedCall
@@ -21,6 +20,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import ToolSpec
 from tests.drone.agent.lone import Lone
 from tests.hostile.growth import grows_faster_than_its_input
 

@@ -9,7 +9,6 @@ import pytest
 
 from drone.agent.control.agent_control import AgentControl
 from drone.agent.control.idle_watch import LONGEST_WAIT, Block, IdleWatch, combined
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.state.restraints import Restraints
 from drone.agent.turns.toolset import Output, StartedCall
@@ -21,6 +20,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
 from mcc.testing import FakeClock
+from mcc.transcript.messages import ToolSpec
 from tests.drone.agent.refused_tree import Refusing, settled, standing
 from tests.drone.agent.steered_tree import MASTER, TWO, SteeredTree, delegate, end_of, two_at_work
 from tests.faults.simulation.leaping import simulated

@@ -9,7 +9,7 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
 from drone.agent.ports.report import Cause, Report, outcome_of
-from drone.agent.spending.allowance import REPLY_TOKENS, Allowance
+from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Budget, Share
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
@@ -27,6 +27,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason
 from mcc.contracts.usage import Usage
 from mcc.rules.report import REPORT_NAME
+from mcc.transcript.asked import REPLY_TOKENS
 from tests.drone.agent.lone import ORDER, Lone
 
 
@@ -107,7 +108,7 @@ async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: boo
         cost_usd=0.1,
     )
     lines: list[Said] = [Line(calls=(call("look", at=number),), usage=spent) for number in range(50)]
-    limits = {"own": AgentLimits(**{kind: allowed})} if own else {"limits": Limits(**{kind: allowed})}
+    limits = {"own": AgentLimits(**{kind: allowed})} if own else {"limits": Limits.model_validate({kind: allowed})}
     one = Lone(lines, TOOLS, **limits)
     report = await one.run()
     assert (report.cause, report.limit) == (Cause.LIMIT, kind)

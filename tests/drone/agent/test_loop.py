@@ -9,7 +9,6 @@ import pytest
 from drone.agent.agent import AgentRuntime
 from drone.agent.parts import NoTools
 from drone.agent.ports.journal import Fenced, MemoryJournal, Unwritable
-from drone.agent.ports.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Cause, Report
 from drone.agent.spending.budget import Budget
@@ -27,6 +26,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"

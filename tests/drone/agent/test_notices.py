@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.artifacts import preview, where_to_read
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import LimitReached
-from drone.agent.ports.transcript import NUDGE, Transcript, length
 from drone.agent.spending.allowance import landing
 from drone.agent.state.record import RecordState
 from drone.models.dialects.forms import formats
@@ -23,6 +20,9 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStep, BudgetWarned
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from mcc.transcript.previews import preview, where_to_read
+from mcc.transcript.transcript import NUDGE, Transcript, length
 from tests.drone.agent.lone import ORDER, Lone
 
 SAID = "<notice>\nGo another way.\n</notice>"

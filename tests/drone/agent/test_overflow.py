@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from drone.agent.agent import AgentRuntime
-from drone.agent.ports.artifacts import LONGEST, TOGETHER, handle_of
-from drone.agent.ports.clipping import KEPT
+from drone.agent.ports.artifacts import LONGEST, TOGETHER
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Cause, Report
 from drone.agent.state.record import RecordState
@@ -24,6 +22,9 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.usage import Usage
+from mcc.transcript.clipping import KEPT
+from mcc.transcript.messages import Message, ToolResults, UserMessage
+from mcc.transcript.previews import handle_of
 
 ORDER = "order-1"
 CHARACTERS = 4

@@ -2,7 +2,6 @@
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.subagents.children import run_child
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task
@@ -10,6 +9,7 @@ from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import ToolSpec
 
 READ_IT = Rule(cel='receipts.exists(r, r.ok && r.tool == "read_file" && r.path == "a.py") && size(receipts) == 1')
 

@@ -8,7 +8,6 @@ from drone.agent.agent import AgentRuntime
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask, WantedCall
 from drone.agent.ports.report import Cause, Report
 from drone.agent.spending.budget import Budget
@@ -24,6 +23,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.transcript.messages import ToolResults
 
 ORDER = "order-1"
 EVIDENCE = "".join(f"line {number}: é🎉\n" for number in range(1_000))

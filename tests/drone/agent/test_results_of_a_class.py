@@ -11,11 +11,11 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import drone
-from drone.agent.ports.messages import ToolResults
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.rules.errors import SchemaError
+from mcc.transcript.messages import ToolResults
 
 
 class Leg(BaseModel):

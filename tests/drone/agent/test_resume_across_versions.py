@@ -2,7 +2,6 @@
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
@@ -14,6 +13,7 @@ from mcc.contracts.ids import call_id, fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.shape import to_json
 from mcc.store.rows.texts import parsed
+from mcc.transcript.messages import ToolResults, UserMessage
 
 ORDER = fresh_id()
 ROOT = root_record_id(ORDER)

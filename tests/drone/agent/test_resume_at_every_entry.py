@@ -9,7 +9,6 @@ import pytest
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -26,6 +25,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tests.drone.agent.random_trees import Stepping
 
 ORDER = "order"

@@ -6,7 +6,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Cause
 from drone.agent.spending.budget import Budget
@@ -17,6 +16,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.threads import side_by_side
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import ToolSpec
 
 
 async def test_the_first_failure_ends_the_others_and_is_raised_as_it_is() -> None:

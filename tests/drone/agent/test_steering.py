@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from drone.agent.control import control_router
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.report import Cause
 from drone.models.scripted import Line, call
 from drone.tools.frame.tool import FunctionTools, ToolContext, tool
@@ -13,7 +12,9 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import ToolResults
 from tests.drone.agent.steered_tree import MASTER, TWO, SteeredTree, delegate, end_of, outcome, seq_of, two_at_work
 
 
@@ -348,3 +349,39 @@ async def test_cancelling_the_turn_ends_every_agent_of_it(by: str) -> None:
     await end_of(tree)
     assert [tree.ended(one) for one in ("north", "south", MASTER)] == [RecordStatus.CANCELLED] * 3
     assert tree.record().error == "a person cancelled it: enough"
+
+
+async def test_a_message_has_reached_its_model_with_the_first_request_of_its_agent_after_it() -> None:
+    tree = SteeredTree({**TWO, "north": ["North is empty.", "Two cranes.", "As I said."]})
+    tree.hold("north", "south")
+    tree.begin()
+    await tree.until_asked("north", "south")
+    north = tree.child("north").id
+    asked = await tree.steering.steer("Count the cranes.", record_id=north)
+    whole = await tree.steering.steer("Be quick.")
+    tools = await tree.steering.remove_tools("page")
+    assert outcome(tree, asked).carried_seq is None and outcome(tree, whole).carried_seq is None
+    tree.release("north", "south")
+    await end_of(tree)
+
+    def first_request(record_id: str | None, after: int | None) -> int:
+        requests = (
+            one.seq for one in tree.journal.entries if one.record_id == record_id and one.kind == ModelStarted.kind
+        )
+        return next(seq for seq in requests if seq > (after or 0))
+
+    for control, record_id in ((asked, north), (whole, tree.record().id)):
+        applied = outcome(tree, control).applied_seq
+        assert outcome(tree, control).carried_seq == first_request(record_id, applied)
+    assert outcome(tree, tools).carried_seq is None, "it says nothing"
+
+
+async def test_a_message_that_no_request_carried_is_not_told_as_delivered() -> None:
+    tree = SteeredTree(dict(TWO), limits=Limits(rounds=2))
+    tree.hold(MASTER)
+    tree.begin()
+    await tree.until_asked(MASTER)
+    asked = await tree.steering.steer("Look east.")
+    await tree.steering.cancel()
+    await end_of(tree)
+    assert outcome(tree, asked).carried_seq is None

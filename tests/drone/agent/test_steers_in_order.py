@@ -4,9 +4,6 @@ children run too."""
 import pytest
 
 from drone.agent.control.agent_control import MOST_CHARACTERS
-from drone.agent.ports.messages import UserMessage
-from drone.agent.ports.transcript import length
-from drone.agent.state.own_messages import OwnMessages, TurnEnd
 from drone.agent.state.tree import Tree
 from mcc.contracts.control import Control, ControlKind, SteerMode
 from mcc.contracts.entry import Entry
@@ -14,6 +11,9 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import UserMessage
+from mcc.transcript.own_messages import OwnMessages, TurnEnd
+from mcc.transcript.transcript import length
 from tests.drone.agent.steered_tree import MASTER, ORDER, TWO, SteeredTree, delegate, end_of, two_at_work
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.conversations import CannotContinue, Conversation, Conversations
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.subagents.delegation import SUBAGENT
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
@@ -19,6 +18,7 @@ from mcc.contracts.journal import AgentReused, AgentStarted
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tests.drone.agent.crowds import Tree, piece, several
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.ports.report import Report
 from drone.agent.turns.toolset import Output, StartedCall
@@ -21,6 +20,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentReused, AgentStarted, ToolFinished
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.front_matter import DefinitionError
+from mcc.transcript.messages import AssistantMessage, ToolSpec, UserMessage
 from tests.faults.simulation.leaping import leaping
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.model import Ask
 from drone.agent.ports.report import Report
 from drone.agent.spending.allowance import Allowance
@@ -29,6 +28,7 @@ from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.order_facts import Forked, OrderClaimed, OrderQueued, OrderRequeued
 from mcc.contracts.record import ModelChoice
 from mcc.testing import FakeClock
+from mcc.transcript.messages import AssistantMessage
 from tests.faults.simulation.loop import SimulatedLoop
 
 ORDER_ID = "order-1"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, AskLater, ModelError
 from drone.agent.state.record import RecordState
 from drone.models.scripted import Line, Said, call
@@ -16,6 +15,7 @@ from mcc.contracts.order import Verification
 from mcc.contracts.record import ChatRecord, VerifyStep
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import UserMessage
 from tests.parity.world import World
 
 RUBRIC = Verification(rubric="It names the colour.")

@@ -6,11 +6,11 @@ from types import FrameType
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
-from drone.agent.ports.pictures import NO_LIMITS, has_pictures
 from drone.models.body import with_readable_pictures
 from mcc.contracts.blocks import ToolCall
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from mcc.transcript.pictures import NO_PICTURES, has_pictures
 
 
 def history(rounds: int) -> list[Message]:
@@ -43,9 +43,7 @@ def calls_of_functions(work: Callable[[], object]) -> int:
     "look",
     [
         pytest.param(has_pictures, id="pictures"),
-        pytest.param(
-            lambda messages: with_readable_pictures(Ask("", messages, ()), "one", False, NO_LIMITS), id="as-seen"
-        ),
+        pytest.param(lambda messages: with_readable_pictures(Ask("", messages, ()), "one", NO_PICTURES), id="as-seen"),
     ],
 )
 def test_looking_for_pictures_calls_as_much_in_a_long_history_as_in_a_short_one(

@@ -4,11 +4,11 @@ from typing import Literal
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.state.tree import Tree
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import AgentStarted, ControlApplied, ToolFinished
 from mcc.contracts.permission import Effects
+from mcc.transcript.messages import ToolSpec
 
 ROOT = Origin(record_id="root", agent="master")
 CHILD = Origin(record_id="child", parent_id="root", agent="general", depth=1)

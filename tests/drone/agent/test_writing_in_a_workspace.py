@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from drone.agent.control.idle_watch import combined
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output
 from drone.agent.turns.turn import Steering
 from drone.models.scripted import Line, call
@@ -14,6 +13,7 @@ from mcc.contracts.journal import ToolStarted, WorkspaceHeld
 from mcc.contracts.permission import Effects
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import WaitingReason
+from mcc.transcript.messages import ToolSpec
 from tests.drone.agent.lined_up import LinedUp
 from tests.drone.agent.lone import Lone
 

@@ -25,7 +25,7 @@ async def test_an_address_is_checked_out_on_a_branch_of_the_session(
         workspace = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
         there = Scene.existing(workspace.root)
         assert workspace.root.name == "shop" and (workspace.root / "a.txt").read_text() == "two\n"
-        assert there.git("symbolic-ref", "HEAD") == "refs/heads/mcc/0199a3c0"
+        assert there.git("symbolic-ref", "HEAD") == "refs/heads/mcc/00000001"
         assert there.git("rev-parse", "HEAD") == scene.git("rev-parse", "main")
         assert there.git("config", "remote.origin.url") == here.served.address()
         (workspace.root / "a.txt").write_text("mine\n")

@@ -55,7 +55,7 @@ def checked(data: Path, scene: Scene) -> bool:
         assert there.git("status", "--porcelain") == "" and there.git("rev-parse", "HEAD") == scene.git(
             "rev-parse", "main"
         )
-        assert there.git("symbolic-ref", "HEAD") == "refs/heads/mcc/0199a3c0"
+        assert there.git("symbolic-ref", "HEAD") == "refs/heads/mcc/00000001"
         assert there.git("config", "remote.origin.url").endswith("/team/shop")
         there.git("fsck", "--strict")
     return bool(pages)

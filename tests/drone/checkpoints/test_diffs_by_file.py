@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from drone.checkpoints.diff import file_diff
 from mcc.contracts.changes import ChangedFile
-from mcc.view.diffs import DiffLine, marked, of_path, parts, shown_lines, stat_lines
+from mcc.contracts.unified_diff import DiffLine, marked, parts
+from mcc.view.diffs import of_path, shown_lines, stat_lines
 
 LINES = st.lists(
     st.sampled_from(

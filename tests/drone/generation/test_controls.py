@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from drone.agent.control.control_router import ASKS_NO_MODEL, ControlRouter
 from drone.agent.control.idle_watch import IdleWatch
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Model
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
@@ -22,6 +21,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import UserMessage
 from tests.drone.generation.holding import Document
 from tests.drone.generation.world import Node, course, diligent, played
 

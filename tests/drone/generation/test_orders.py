@@ -6,7 +6,6 @@ from typing import Any
 
 from drone.agent.ports.journal import MemoryJournal
 from drone.agent.ports.model import Ask
-from drone.agent.ports.opening import NO_OPENING, SessionOpening
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.generation.port import MemoryDocuments
@@ -20,6 +19,7 @@ from mcc.contracts.journal import AgentStarted, DocumentChanged, ToolFinished
 from mcc.contracts.order import NewOrder, OrderOutcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.transcript.opening import NO_OPENING, SessionOpening
 from tests.drone.generation.holding import Document
 from tests.drone.generation.world import COURSE, Node, course, diligent, done, played
 from tests.parity.world import OneModel

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, WantedCall
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.documents.blueprint import Blueprint
+from mcc.transcript.messages import AssistantMessage, UserMessage
 
 COURSE = """
 blueprint: course

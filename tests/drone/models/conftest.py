@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import Message, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Bill, Model, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
@@ -16,6 +15,7 @@ from drone.models.dialects.gemini import gemini_model
 from drone.models.dialects.responses import responses_model
 from drone.models.remote import ModelEndpoint
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import Message, ToolSpec, UserMessage
 from tests.drone.models.loopback import Loopback
 
 KEY = "sk-very-secret-key-0123456789"

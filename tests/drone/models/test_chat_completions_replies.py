@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import WantedCall
 from drone.models.prices import TokenPrices
+from mcc.transcript.messages import ToolSpec
 
 
 def fragment(arguments: object = "", **told: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from drone.agent.ports.messages import ToolResult, ToolResults
 from drone.agent.ports.model import Ask
 from drone.models.body import LARGE_BYTES, body_of, coalesced, comma_separated
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import ModelEndpoint, WireFormat
+from mcc.transcript.messages import ToolResult, ToolResults
 
 ENDPOINT = ModelEndpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
 FORMS = [ChatCompletions(ENDPOINT), Messages(ENDPOINT)]

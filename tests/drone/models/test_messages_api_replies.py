@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from drone.agent.ports.journal import GrowingCall
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import WantedCall
 from drone.models.prices import TokenPrices
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock, ToolCallBlock
+from mcc.transcript.messages import AssistantMessage, UserMessage
 
 STOP = {"type": "message_stop"}
 

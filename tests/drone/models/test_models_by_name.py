@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports.model import ModelError
+from drone.agent.ports.model import ModelError, UnknownPrice
 from drone.models.guards import UnknownModel
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.blocks import ToolCall
+from mcc.transcript.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
 from tests.drone.models.loopback import Loopback
 
 NOBODY = "http://127.0.0.1:9"
@@ -137,6 +138,38 @@ async def test_configured_prices_make_the_cost(bench: Any) -> None:
     table = {"fast": config(base_url="https://fast.test/v1", price={"input": 0.2, "output": 0.8})}
     models = Models(settings(models=table), wire=Loopback(bench.Provider(httpx.Response(200, json=body))))
     assert (await asked(models, "fast", bench)).usage.cost_usd == pytest.approx(1.0)
+
+
+async def test_a_model_that_costs_something_is_not_asked_where_only_free_ones_may_be(bench: Any) -> None:
+    table = {
+        "paid": config(base_url="https://a.test/v1", price={"input": 0, "output": 1}),
+        "free": config(base_url="https://b.test/v1", price={"input": 0, "output": 0}),
+    }
+    provider = bench.Provider(whole("Hi"), whole("Hi"))
+    models = Models(settings(models=table), wire=Loopback(provider))
+    only_free = replace(bench.asking(), priced_only=True, free_only=True)
+    with pytest.raises(UnknownPrice, match="may spend none"):
+        await models.get("paid").ask(only_free, bench.listener)
+    assert provider.requests == []
+    assert (await models.get("free").ask(only_free, bench.listener)).text == "Hi"
+    assert (await asked(models, "paid", bench)).text == "Hi"
+
+
+async def test_a_model_of_unknown_price_is_not_asked_where_only_priced_ones_may_be(bench: Any) -> None:
+    unknown, priced = (
+        config(base_url="https://a.test/v1"),
+        config(base_url="https://b.test/v1", price={"input": 1, "output": 1}),
+    )
+    table = {"new": unknown, "bold": config(base_url="https://a.test/v1", fallback=("priced",)), "priced": priced}
+    provider = bench.Provider(whole("Hi"), whole("Hi"), whole("Hi"))
+    models = Models(settings(models=table), wire=Loopback(provider))
+    only_priced = replace(bench.asking(), priced_only=True)
+    with pytest.raises(UnknownPrice, match=r"price = \{input = .* in \[models.new\]"):
+        await models.get("new").ask(only_priced, bench.listener)
+    assert provider.requests == []
+    assert (await models.get("bold").ask(only_priced, bench.listener)).text == "Hi"
+    assert (await asked(models, "new", bench)).text == "Hi"
+    assert [request.url.host for request in provider.requests] == ["b.test", "a.test"]
 
 
 @pytest.mark.parametrize(

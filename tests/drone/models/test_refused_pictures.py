@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, Picture, ToolResult, ToolResults, UserMessage
-from drone.agent.ports.model import Ask
+from drone.agent.ports.model import Ask, ModelError, PictureRefused
 from drone.models.dialects.forms import formats
 from drone.models.prices import KnownModel
-from drone.models.refused_pictures import refused_picture
+from drone.models.refused_pictures import judged, refused_picture
 from drone.models.remote import ModelEndpoint
 from mcc.configuration.providers import Form
 from mcc.contracts.blocks import ImageBlock, ToolCallBlock
+from mcc.transcript.messages import AssistantMessage, Message, Picture, ToolResult, ToolResults, UserMessage
 
 
 def picture(name: str, at: int = 0) -> Picture:
@@ -83,3 +83,18 @@ def test_a_path_to_several_pictures_names_none() -> None:
 )
 def test_a_number_or_an_index_names_one(words: str, name: str | None) -> None:
     assert named(words) == (None if name is None else f"digest of {name}")
+
+
+@pytest.mark.parametrize(("name", "suspects"), [("x/m", ("c", "d")), ("x/other", NAMES)])
+def test_of_a_refusal_that_names_nothing_only_what_this_model_never_answered_is_suspected(
+    name: str, suspects: tuple[str, ...]
+) -> None:
+    messages = [MESSAGES[0], AssistantMessage((CALL,), "x/m"), MESSAGES[2]]
+    error = judged(Ask("Look.", messages), name, ModelError("Bad request", status=400), iter([body("chat")]))
+    assert isinstance(error, PictureRefused) and error.suspects == tuple(f"digest of {one}" for one in suspects)
+
+
+def test_once_all_pictures_were_answered_such_a_refusal_is_what_it_is() -> None:
+    error = ModelError("Bad request", status=400)
+    answered = [*MESSAGES, AssistantMessage.of("Seen.", model="x/m"), UserMessage("And?")]
+    assert judged(Ask("Look.", answered), "x/m", error, iter([body("chat")])) is error

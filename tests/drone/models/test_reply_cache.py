@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.cache import CachedModel
 from drone.models.registry import Models
 from drone.models.scripted import Line, ScriptedModel
 from drone.settings import ModelConfig, Settings
+from mcc.transcript.messages import AssistantMessage, ToolSpec, UserMessage
 from tests.parity.test_c_agents_as_tools import Silent
 
 ASK = Ask("Help.", (UserMessage("Who?"),), tools=(ToolSpec("look", "Look.", {"type": "object"}),))

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import ModelError
 from mcc.contracts.blocks import ThinkingBlock, ToolCall, blocks_of
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import ModelError, WantedCall
 from drone.models.scripted import Line, ScriptedModel, ScriptProblem, by_prompt, call, load
+from mcc.transcript.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 
 
 async def test_lines_are_said_in_order_and_the_asks_are_kept(bench: Any) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.models.tool_specs import MOST_LEVELS, sendable, unsendable
+from mcc.transcript.messages import ToolSpec
 
 TEXT = {"type": "string"}
 GOOD = {"type": "object", "properties": {"a": TEXT, "b": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"anyOf": [TEXT]}}}

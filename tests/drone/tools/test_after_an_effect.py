@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import CHANGING
 from drone.agent.spending.budget import Budget
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Turn
@@ -33,6 +32,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import CHANGING
 from tests.drone.sandbox.machine import found_git, found_sandbox, found_shell
 from tests.drone.tools.failing_records import (
     LINE,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from PIL import Image
 
-from drone.agent.ports.artifacts import Artifacts, handle_of
+from drone.agent.ports.artifacts import Artifacts
 from drone.agent.ports.journal import MemoryJournal
 from drone.threads import Pools
 from drone.tools.attachments import KEPT_CHARACTERS, SHOWN_CHARACTERS, Showing
@@ -16,6 +16,7 @@ from mcc.contracts.attachments import ShownAttachment, StoredFile
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.media import BadPicture, MediaReader
 from mcc.redaction import Redactor
+from mcc.transcript.previews import handle_of
 from tests.drone.tools.test_pictures_and_pdfs import pdf
 
 

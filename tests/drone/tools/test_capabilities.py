@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.tools.catalog import Toolbox
 from drone.tools.frame.capabilities import capability
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, Registration
+from mcc.transcript.messages import ToolSpec
 
 SPEC = ToolSpec("look", "Looks.\n\nMore of it.", {"type": "object"}, group="workspace_read", effects="read")
 

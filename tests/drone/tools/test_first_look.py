@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.environment import Environment
-from drone.agent.ports.transcript import first_message, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
 from drone.tools.environment import GUIDE_BYTES, Look, WorkspaceSurvey, first_look
 from drone.tools.git.program import Git
 from mcc.contracts.fence import unfenced
+from mcc.transcript.environment import Environment
+from mcc.transcript.transcript import first_message, request_in
 from tests.drone.tools.git_scene import Scene
 
 

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from drone.agent.ports.messages import Picture, ToolResult, ToolResults
-from drone.agent.ports.pictures import picture_characters
-from drone.agent.ports.transcript import Transcript, length
 from drone.agent.turns.toolset import Output, ToolSet
 from drone.sandbox.places.paths import Workspace
 from drone.tools.files.reading import read_file
@@ -20,6 +17,9 @@ from drone.tools.files.rendition import LARGEST_PICTURE
 from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.compaction import Clipped
+from mcc.transcript.messages import Picture, ToolResult, ToolResults
+from mcc.transcript.pictures import picture_characters
+from mcc.transcript.transcript import Transcript, length
 
 Use = Callable[..., Coroutine[Any, Any, Output]]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.tools.catalog import Toolbox, UnknownToolName, chosen, expand, provision
 from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.rights import TOOL_GROUPS
+from mcc.transcript.messages import ToolSpec
 
 
 def test_groups_and_tool_names_become_tool_names_each_once() -> None:

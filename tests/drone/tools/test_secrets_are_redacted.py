@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.wrappers import Redacted
 from mcc.contracts.entry import Origin
 from mcc.redaction import MARK, Redactor
+from mcc.transcript.messages import ToolSpec
 
 SECRET = "sk-live/öne+two=three 4"
 

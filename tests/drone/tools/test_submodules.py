@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports.environment import Environment
 from drone.sandbox.places.paths import Workspace
 from drone.threads import OwnThreads
 from drone.tools.environment import WorkspaceSurvey, first_look
@@ -13,6 +12,7 @@ from drone.tools.frame.tool import FunctionTools
 from drone.tools.git.program import Git
 from drone.tools.git.reading import GitTools
 from drone.tools.git.writing import GitWriteTools
+from mcc.transcript.environment import Environment
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.conftest import Use
 from tests.drone.tools.git_scene import Scene

@@ -6,7 +6,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.agent.turns.turn import Task
@@ -14,6 +13,7 @@ from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.frame.tool_search import TOOL_SEARCH, Searchable, ranked, words
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.transcript.messages import ToolSpec
 
 
 def deferred(name: str, description: str, **properties: object) -> ToolSpec:

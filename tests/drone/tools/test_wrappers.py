@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.tools.frame.tool import FunctionTools, tool
 from drone.tools.frame.wrappers import Only, Timed
 from mcc.contracts.journal import Outcome
+from mcc.transcript.messages import ToolSpec
 
 Use = Callable[..., Coroutine[Any, Any, Output]]
 

@@ -14,7 +14,9 @@ from drone.worker.journal import Writer
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
+from drone.worker.sessions.idle import IdleCompaction
 from drone.worker.workspaces import Workspaces
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
@@ -86,6 +88,7 @@ class Bench:
         redactor: Callable[[], Redactor] = Redactor,
         workspaces: "Callable[[Bench], Workspaces] | None" = None,
         suspects: Suspects | None = None,
+        idle: IdleCompaction | None = None,
         name: str = "d1",
     ) -> None:
         self.name = name
@@ -105,7 +108,7 @@ class Bench:
             crew or self.crew,
             self.executions,
             self.writer,
-            Finisher(self.async_store, self.broadcaster, suspects),
+            Finisher(self.async_store, self.broadcaster, suspects, idle),
         )
         self._loops: list[asyncio.Task[None]] = []
 
@@ -126,7 +129,7 @@ class Bench:
         self.async_store.store = replace(self.async_store.store, **parts)
 
     def place(self, prompt: str, **fields: object) -> WorkOrder:
-        return self.store.orders.place(NewOrder.model_validate({"prompt": prompt, **fields}), principal="test").order
+        return self.store.orders.place(NewOrder.model_validate({"prompt": prompt, **fields}), by=Actor("test")).order
 
     def claim(self, order: WorkOrder) -> Claim:
         assert self.trust.incarnation is not None

@@ -15,6 +15,7 @@ from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.mcp_servers.server_state import OAuthTokenStore, Pins
 from drone.mcp_servers.servers import McpServers
+from drone.models.guards import ModelSource, NamedModels
 from drone.order_context import OrderContext, Seen
 from drone.sandbox.custody import Custody
 from drone.sandbox.places.paths import Workspace
@@ -62,6 +63,10 @@ class FakeCrew(Crew):
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()
+
+    @property
+    def model_source(self) -> ModelSource:
+        return NamedModels({})
 
     def __init__(self) -> None:
         self.began = asyncio.Event()

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from drone.settings import Settings
 from drone.worker.drone import DroneCannotStart, DroneProcess
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import AS_ROOT, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
@@ -39,7 +40,7 @@ def settings(folder: Path, **fields: object) -> Settings:
 
 
 def place(store: Store, prompt: str) -> str:
-    return store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
+    return store.orders.place(NewOrder(prompt=prompt), by=Actor("test")).order.id
 
 
 def wait_for(store: Store, order_id: str, *statuses: OrderStatus) -> OrderStatus:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import redis
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack
@@ -30,7 +31,7 @@ from mcc.store.store import Store, open_store
 from mcc.testing.store import migrated_copy
 from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
-from tests.faults.zygote import TELL_SIGNAL
+from tests.forking.zygote import TELL_SIGNAL
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
@@ -88,7 +89,7 @@ class Site:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def place(self, prompt: str) -> str:
-        order = self.store.orders.place(NewOrder(prompt=prompt), principal="test").order
+        order = self.store.orders.place(NewOrder(prompt=prompt), by=Actor("test")).order
         self.nudger.nudge(order.id)
         return order.id
 
@@ -130,7 +131,7 @@ def test_a_queued_order_gets_done_and_the_worker_ends_with_code_0(site: Site) ->
 
 
 def test_a_backlog_announced_once_is_worked_off_without_polling_by_the_clock(site: Site) -> None:
-    orders = [site.store.orders.place(NewOrder(prompt=f"p{n}"), principal="test").order.id for n in range(12)]
+    orders = [site.store.orders.place(NewOrder(prompt=f"p{n}"), by=Actor("test")).order.id for n in range(12)]
     site.drone("d1", DRONE_SLOTS="2", **NO_CLOCK)
     (drone,) = site.store.leases.drones()
     with redis.Redis.from_url(site.redis.url) as client:
@@ -140,7 +141,7 @@ def test_a_backlog_announced_once_is_worked_off_without_polling_by_the_clock(sit
 
 
 def test_orders_announced_to_a_full_drone_are_started_by_it_later(site: Site) -> None:
-    long = site.store.orders.place(NewOrder(prompt="sleep 2"), principal="test").order.id
+    long = site.store.orders.place(NewOrder(prompt="sleep 2"), by=Actor("test")).order.id
     site.drone("d1", DRONE_SLOTS="1", **NO_CLOCK)
     (drone,) = site.store.leases.drones()
     with redis.Redis.from_url(site.redis.url) as client:
@@ -155,7 +156,7 @@ def test_orders_announced_to_a_full_drone_are_started_by_it_later(site: Site) ->
 
 def test_a_full_drone_calls_other_drones_for_the_orders_announced_to_it(site: Site) -> None:
     def silent(prompt: str) -> str:
-        return site.store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
+        return site.store.orders.place(NewOrder(prompt=prompt), by=Actor("test")).order.id
 
     def told(name: str) -> None:
         (drone,) = (drone for drone in site.store.leases.drones() if drone.name == name)
@@ -236,7 +237,7 @@ def test_forty_orders_and_three_drones_that_sweep_are_hardly_more_than_forty_nud
 @pytest.mark.parametrize("road", ["nudged", "polled"])
 def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site, road: str) -> None:
     worker = site.drone("d1", DRONE_POLL_SECONDS="60" if road == "nudged" else "0.05", DRONE_SWEEP_SECONDS="60")
-    placed = site.store.orders.place(NewOrder(prompt="sleep 60"), principal="test").order.id
+    placed = site.store.orders.place(NewOrder(prompt="sleep 60"), by=Actor("test")).order.id
     if road == "nudged":
         site.nudger.nudge(placed)
     site.wait(placed, OrderStatus.RUNNING)
@@ -331,7 +332,7 @@ def test_a_redis_that_refuses_commands_ends_no_worker(site: Site) -> None:
     with redis.Redis.from_url(site.redis.url) as client:
         client.set(queue, "a string is no list")
         until(lambda: "Frequent restarts" in site.log("d1"), "the consumer was refused")
-        site.wait(site.store.orders.place(NewOrder(prompt="hello"), principal="test").order.id, OrderStatus.SUCCEEDED)
+        site.wait(site.store.orders.place(NewOrder(prompt="hello"), by=Actor("test")).order.id, OrderStatus.SUCCEEDED)
         client.delete(queue)
         site.wait(site.place("again"), OrderStatus.SUCCEEDED)
     assert worker.poll() is None
@@ -340,7 +341,7 @@ def test_a_redis_that_refuses_commands_ends_no_worker(site: Site) -> None:
 
 def test_every_nudge_can_be_lost(site: Site) -> None:
     """Redis is flushed after the order was placed: a sweep nudges again."""
-    order = site.store.orders.place(NewOrder(prompt="hello"), principal="test").order
+    order = site.store.orders.place(NewOrder(prompt="hello"), by=Actor("test")).order
     site.drone("d1")
     site.wait(order.id, OrderStatus.SUCCEEDED)
 
@@ -385,7 +386,7 @@ def test_redis_may_be_unreachable_at_the_start(tmp_path: Path) -> None:
         server.socket.unlink(missing_ok=True)
         site = Site(tmp_path, server, stack)
         site.drone("d1", ready=False, DRONE_POLL_SECONDS="0.2")
-        order = site.store.orders.place(NewOrder(prompt="hello"), principal="test").order
+        order = site.store.orders.place(NewOrder(prompt="hello"), by=Actor("test")).order
         site.wait(order.id, OrderStatus.SUCCEEDED)
         server.start()
         until(lambda: " ready." in site.log("d1"), "the worker found Redis")
@@ -431,7 +432,7 @@ def test_importing_the_app_reads_no_settings_and_opens_nothing() -> None:
 
 def test_each_step_of_priority_has_a_list_of_its_own(site: Site) -> None:
     for priority in range(10):
-        order = site.store.orders.place(NewOrder(prompt="p", priority=priority), principal="test").order
+        order = site.store.orders.place(NewOrder(prompt="p", priority=priority), by=Actor("test")).order
         site.nudger.nudge(order.id, priority=priority)
     with redis.Redis.from_url(site.redis.url) as client:
         assert [client.llen(key) for key in queue_keys("default")] == [1] * 10

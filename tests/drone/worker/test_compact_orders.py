@@ -3,16 +3,21 @@
 import asyncio
 from pathlib import Path
 
-from drone.agent.compaction.built import BEGINNING
 from drone.agent.compaction.of_session import NO_SUMMARY, NOTHING
-from drone.agent.ports.messages import UserMessage
-from drone.agent.ports.model import Ask
-from drone.models.scripted import Said
+from drone.agent.ports.model import Ask, AskLater
+from drone.models.scripted import Line, Said, call
+from drone.settings import Settings
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStarted
+from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.transcript.compaction.built import BEGINNING
+from mcc.transcript.messages import UserMessage
+from mcc.transcript.transcript import request_in
 from tests.drone.worker.test_compacted_sessions import LONG, LongTalk
 from tests.drone.worker.test_transcripts_of_sessions import Talk
 
@@ -20,8 +25,8 @@ from tests.drone.worker.test_transcripts_of_sessions import Talk
 class AskedTalk(LongTalk):
     """A talk that is compacted when somebody asks. `holding`: its model waits before it sums up."""
 
-    def __init__(self, folder: Path, window: int | None = 60_000) -> None:
-        super().__init__(folder, window=window)
+    def __init__(self, folder: Path, window: int | None = 60_000, settings: Settings | None = None) -> None:
+        super().__init__(folder, settings, window)
         self.holding = False
         self.summing = asyncio.Event()
         self.go_on = asyncio.Event()
@@ -48,7 +53,7 @@ class AskedTalk(LongTalk):
         return session_id
 
     def ask(self, session_id: str) -> WorkOrder:
-        return self.store.compactions.ask(session_id).order
+        return self.store.compactions.ask(session_id, by=Actor("ann")).order
 
     async def compact(self, session_id: str) -> WorkOrder:
         return await self.work(self.ask(session_id))
@@ -183,7 +188,7 @@ async def test_a_model_that_writes_no_summary_leaves_the_session_as_it_is(tmp_pa
         session_id = (await talk.say(f"0 {LONG}")).session_id
         for number in range(1, 4):
             await talk.say(f"{number} {LONG}", session_id)
-        order = await talk.work(talk.store.compactions.ask(session_id).order)
+        order = await talk.work(talk.store.compactions.ask(session_id, by=Actor("ann")).order)
         assert (order.status, order.reason) == (OrderStatus.FAILED, FailureReason.MODEL_ERROR)
         assert order.detail == NO_SUMMARY and order.usage.model_calls == 3
         assert talk.bases() == []
@@ -195,7 +200,7 @@ async def test_where_the_window_is_nearly_full_lines_stand_in_for_the_summary(tm
         for number in range(1, 9):
             await talk.say(f"{number} {LONG * 2}", session_id)
         talk.model.context_tokens = 60_000
-        order = await talk.work(talk.store.compactions.ask(session_id).order)
+        order = await talk.work(talk.store.compactions.ask(session_id, by=Actor("ann")).order)
         facts = [one.data for one in talk.journal(order.id) if isinstance(one.data, TranscriptCompacted)]
         assert order.status is OrderStatus.SUCCEEDED and [fact.stage for fact in facts] == ["handles"]
         await talk.say("next", session_id)
@@ -208,3 +213,92 @@ class PlainTalk(Talk):
     async def __aenter__(self) -> "PlainTalk":
         await super().__aenter__()
         return self
+
+
+class BusyTalk(AskedTalk):
+    """A talk whose provider is busy so often when it is asked for a summary, and says each time for how long."""
+
+    def __init__(self, folder: Path, *seconds: float) -> None:
+        super().__init__(folder)
+        self.busy = [*seconds]
+
+    async def __aenter__(self) -> "BusyTalk":
+        await super().__aenter__()
+        return self
+
+    async def _say(self, ask: Ask) -> Said:
+        said = await super()._say(ask)
+        is_summary = bool(self.requests) and self.requests[-1] is ask
+        return AskLater("Busy.", self.busy.pop(0), status=429) if is_summary and self.busy else said
+
+
+async def test_a_busy_provider_is_waited_for_however_often_it_is(tmp_path: Path) -> None:
+    async with BusyTalk(tmp_path, *[0.0] * 6) as talk:
+        order = await talk.compact(await talk.told())
+        assert order.status is OrderStatus.SUCCEEDED and [base.reason for base in talk.bases()] == ["summary"]
+        assert sum(isinstance(one.data, ModelRetried) for one in talk.journal(order.id)) == 6
+
+
+async def test_one_that_waits_for_its_provider_is_parked_and_goes_on_when_the_time_has_come(tmp_path: Path) -> None:
+    async with BusyTalk(tmp_path, 3_600.0) as talk:
+        session_id = await talk.told()
+        order = talk.ask(session_id)
+        working = asyncio.create_task(talk.runner.work(order.id))
+        await talk.summing.wait()
+        execution = next(one for one in talk.executions if one.order_id == order.id)
+        assert execution.router is not None
+        is_idle = asyncio.Event()
+        execution.router.idle.watch(lambda idle: is_idle.set() if idle else None)
+        await is_idle.wait()
+        execution.halt(Stop.PARK)
+        await working
+        parked = talk.store.orders.get(order.id)
+        assert (parked.status, parked.reason, parked.detail) == (OrderStatus.WAITING, WaitingReason.RATE_LIMIT, "Busy")
+        during = await talk.say("during", session_id)
+        assert during.status is OrderStatus.SUCCEEDED, "no turn waits for it"
+        assert talk.store.claims.resume(order.id, WaitingReason.RATE_LIMIT, "time")
+        done = await talk.work(order)
+        assert done.status is OrderStatus.SUCCEEDED, done.detail
+        first, second, *_ = talk.requests
+        assert first.messages == second.messages
+        assert [base.through_seq for base in talk.bases()] == [4]
+
+
+async def test_a_cancel_ends_one_that_waits_for_its_provider(tmp_path: Path) -> None:
+    async with BusyTalk(tmp_path, 3_600.0) as talk:
+        order = talk.ask(await talk.told())
+        working = asyncio.create_task(talk.runner.work(order.id))
+        await talk.summing.wait()
+        talk.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
+        execution = next(one for one in talk.executions if one.order_id == order.id)
+        await execution.take(talk.store.controls.pending({order.id: 0}))
+        await working
+        assert talk.store.orders.get(order.id).status is OrderStatus.CANCELLED and talk.bases() == []
+
+
+class DelegatingTalk(AskedTalk):
+    """A talk whose agent starts a subagent in the background, and is shown more tools then."""
+
+    async def __aenter__(self) -> "DelegatingTalk":
+        await super().__aenter__()
+        return self
+
+    async def _say(self, ask: Ask) -> Said:
+        last = ask.messages[-1]
+        if isinstance(last, UserMessage) and request_in(last.text) == "delegate":
+            hired = {"agent_type": "explore", "prompt": "look", "title": "look", "background": True}
+            return Line("I delegate.", (call("subagent", **hired),))
+        return await super()._say(ask)
+
+
+async def test_tools_that_were_added_in_the_last_turn_are_in_the_request(tmp_path: Path) -> None:
+    async with DelegatingTalk(tmp_path) as talk:
+        session_id = await talk.told()
+        await talk.say("delegate", session_id)
+        before = next(ask for ask in reversed(talk.asked) if any(spec.name == "subagent" for spec in ask.tools))
+        names = [spec.name for spec in before.tools]
+        assert "subagent_status" in names
+        await talk.compact(session_id)
+        assert [(spec.name, spec.description, spec.parameters) for spec in talk.requests[0].tools] == [
+            (spec.name, spec.description, spec.parameters) for spec in before.tools
+        ]

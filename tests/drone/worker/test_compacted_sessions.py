@@ -3,20 +3,25 @@
 import re
 from pathlib import Path
 
-from drone.agent.compaction.built import BEGINNING, WORDS
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
+import pytest
+
 from drone.agent.ports.model import Ask
-from drone.agent.ports.shown import read_all
-from drone.agent.ports.transcript import request_in
 from drone.models.scripted import Line, Said
 from drone.settings import Settings
 from mcc.configuration.settings import SessionSettings
+from mcc.contracts.callers import Actor
 from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.sessions import NewSessionFork
 from mcc.contracts.status import OrderStatus
+from mcc.store.database.errors import UnknownOrder
 from mcc.store.rows.texts import parsed
+from mcc.transcript.compaction.built import BEGINNING, WORDS
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
+from mcc.transcript.shown import read_all
+from mcc.transcript.transcript import request_in
 from tests.drone.worker.test_transcripts_of_sessions import Talk
 
 SUMMARY = "## Goal\nA garden.\n## Findings\n- README.md:1 names it.\n## Done\n- read\n## Open\n- tulips"
@@ -80,7 +85,7 @@ async def test_a_rolled_back_turn_leaves_nothing_in_a_later_summary(tmp_path: Pa
         while not talk.bases():
             order = await talk.say(f"{number} secret-{number} {LONG}", session_id)
             number += 1
-        talk.store.orders.roll_back(order.id, principal="test")
+        talk.store.orders.roll_back(order.id, by=Actor("test"))
         after = await talk.say("next", session_id)
         assert after.status is OrderStatus.SUCCEEDED
         assert f"secret-{number - 1}" not in "".join(getattr(one, "text", "") for one in talk.asked[-1].messages)
@@ -121,7 +126,7 @@ async def test_later_turns_are_told_nothing_of_a_summarised_turn_that_was_repeat
         order = await until_a_summary(talk, session_id)
         [base] = [base for base in talk.bases() if base.order_id == order.id]
         assert base.reason == "summary"
-        again = talk.store.orders.retry(order.id, principal="test").order
+        again = talk.store.orders.retry(order.id, by=Actor("test")).order
         await talk.work(again)
         after = await talk.say("next", session_id)
         assert after.status is OrderStatus.SUCCEEDED
@@ -152,7 +157,7 @@ async def test_a_fork_of_a_summarised_turn_goes_on_from_the_same_request(tmp_pat
                 break
         looked = next(entry.seq for entry in talk.journal(order.id) if isinstance(entry.data, ToolFinished))
         asked = talk.asked[-1].messages
-        fork = talk.store.orders.fork(order.id, NewFork(after=looked), principal="test").order
+        fork = talk.store.orders.fork(order.id, NewFork(after=looked), by=Actor("test")).order
         assert (await talk.work(fork)).status is OrderStatus.SUCCEEDED
         [fact], [again] = talk.compacted(order), talk.compacted(fork)
         assert again.summary == fact.summary and again.record_id != fact.record_id
@@ -163,15 +168,76 @@ async def test_a_fork_of_a_summarised_turn_goes_on_from_the_same_request(tmp_pat
 async def test_the_source_of_a_forked_session_may_go_once_a_turn_has_ended(tmp_path: Path) -> None:
     async with LongTalk(tmp_path) as talk:
         first = await talk.say("one")
-        fork = talk.store.sessions.fork(first.session_id, NewSessionFork(turn=1), principal="test")
+        fork = talk.store.sessions.fork(first.session_id, NewSessionFork(turn=1), by=Actor("test"))
         await talk.say("two", fork.id)
         assert [(base.session_id, base.reason) for base in talk.bases()] == [(fork.id, "fork")]
-        talk.store.removal.begin(first.session_id, principal="test")
+        talk.store.removal.begin(first.session_id, by=Actor("test"))
         for _ in range(5):
             talk.store.removal.advance()
         await talk.say("three", fork.id)
         said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
         assert said == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("rolled_back", [False, True], ids=["cancelled in the queue", "rolled back"])
+async def test_a_later_turn_keeps_what_a_fork_began_with_where_its_first_one_left_nothing(
+    tmp_path: Path, rolled_back: bool
+) -> None:
+    async with LongTalk(tmp_path) as talk:
+        first = await talk.say("one")
+        fork = talk.store.sessions.fork(first.session_id, NewSessionFork(turn=1), by=Actor("test"))
+        if rolled_back:
+            second = await talk.say("two", fork.id)
+            talk.store.orders.roll_back(second.id, by=Actor("test"))
+        else:
+            second = talk.place("two", session_id=fork.id)
+            talk.store.controls.request(second.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
+        talk.store.removal.begin(first.session_id, by=Actor("test"))
+        for _ in range(5):
+            talk.store.removal.advance()
+        await talk.say("three", fork.id)
+        counted = [(base.session_id, base.reason) for base in talk.bases() if base.voided_at is None]
+        assert counted == [(fork.id, "fork")]
+        shown = talk.asked[-1].messages
+        for _ in range(5):
+            talk.store.removal.advance()
+        with pytest.raises(UnknownOrder):
+            talk.store.orders.get(first.id)
+        await talk.say("four", fork.id)
+        again = talk.asked[-1].messages
+        assert again[: len(shown)] == shown and len(again) == len(shown) + 2
+        said = [request_in(one.text) for one in again if isinstance(one, UserMessage)]
+        assert said == ["one", *([] if rolled_back else ["two"]), "three", "four"]
+
+
+async def test_a_fork_whose_first_turn_was_summarised_keeps_what_it_began_with(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path, window=20_000) as talk:
+        session_id = (await talk.say("one")).session_id
+        fork = talk.store.sessions.fork(session_id, NewSessionFork(turn=1), by=Actor("test"))
+        second = await talk.say(f"two {'word ' * 14_000}", fork.id)
+        assert [base.through_seq for base in talk.bases()] == [0, 1], "of the source, and shortened"
+        talk.store.removal.begin(session_id, by=Actor("test"))
+        for _ in range(5):
+            talk.store.removal.advance()
+        talk.store.orders.roll_back(second.id, by=Actor("test"))
+        await talk.say("three", fork.id)
+        said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+        assert said == ["one", "three"]
+
+
+async def test_a_fork_that_begins_with_nothing_lets_its_source_go(tmp_path: Path) -> None:
+    async with LongTalk(tmp_path) as talk:
+        first = await talk.say("one")
+        fork = talk.store.orders.fork(first.id, NewFork(after=1, prompt="two"), by=Actor("test")).order
+        await talk.work(fork)
+        talk.store.removal.begin(first.session_id, by=Actor("test"))
+        for _ in range(5):
+            talk.store.removal.advance()
+        with pytest.raises(UnknownOrder):
+            talk.store.orders.get(first.id)
+        await talk.say("three", fork.session_id)
+        said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)]
+        assert said == ["two", "three"]
 
 
 def _nameless(message: Message) -> object:

@@ -5,6 +5,7 @@ import redis.asyncio
 
 from drone.worker.control_listener import ControlListener
 from drone.worker.keeper import Keeper
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
@@ -25,7 +26,7 @@ async def cancelled_with(bench: Bench, control: ControlListener, url: str) -> Or
     order = bench.place("sleep 60")
     working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
-    placed = bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+    placed = bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
     publisher = Publisher(RedisAt(url))
     while not working.done():
         publisher.wake(bench.trust.incarnation or "", Wake(order_id=order.id, control_seq=placed.number))

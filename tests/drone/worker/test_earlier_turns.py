@@ -4,17 +4,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
 from drone.agent.ports.model import Ask
-from drone.agent.ports.transcript import NOTE
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.scripted import Said, ScriptedModel
 from drone.settings import Settings
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import AssistantMessage, Message, UserMessage
+from mcc.transcript.transcript import NOTE
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -72,7 +73,7 @@ async def test_a_turn_that_is_rolled_back_is_not_shown_to_later_ones() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
-        talk.store.orders.roll_back(second.id, principal="test")
+        talk.store.orders.roll_back(second.id, by=Actor("test"))
         third = await talk.say("three", first.session_id)
         assert said(talk.asked[-1].messages) == ["one", "About one.", "three"]
         assert talk.notes(third) == ["It was shown the turn before it in its session."]
@@ -81,7 +82,7 @@ async def test_a_turn_that_is_rolled_back_is_not_shown_to_later_ones() -> None:
 async def test_a_turn_without_an_answer_is_shown_as_such() -> None:
     async with Talk() as talk:
         first = talk.place("one")
-        talk.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), principal="test")
+        talk.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
         await talk.say("two", first.session_id)
         assert said(talk.asked[0].messages) == ["one", "[This turn ended as cancelled, without an answer.]", "two"]
 
@@ -97,7 +98,7 @@ async def test_a_drone_that_takes_a_turn_over_shows_the_turns_it_began_with_desp
         await working
         held = [(claim.order.id, claim.epoch) for claim in talk.executions.to_hand_back()]
         talk.store.claims.hand_back(held, drone="d1", message="bye")
-        talk.store.orders.roll_back(first.id, principal="test")
+        talk.store.orders.roll_back(first.id, by=Actor("test"))
         talk.let_go.set()
         done = await talk.work(second)
         assert done.status is OrderStatus.SUCCEEDED
@@ -110,7 +111,7 @@ async def test_a_fork_of_a_turn_is_shown_the_same_earlier_turns() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
-        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
+        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), by=Actor("test")).order
         await talk.work(fork)
         assert said(talk.asked[-1].messages) == ["one", "About one.", "two", "About two.", "three"]
 
@@ -119,7 +120,7 @@ async def test_a_turn_after_a_fork_is_shown_the_forks_prompt_and_the_turns_befor
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
-        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
+        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), by=Actor("test")).order
         await talk.work(fork)
         await talk.say("four", fork.session_id)
         assert said(talk.asked[-1].messages) == [
@@ -137,6 +138,6 @@ async def test_a_fork_from_before_the_master_began_is_shown_the_earlier_turns_of
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
-        fork = talk.store.orders.fork(second.id, NewFork(after=1, prompt="three"), principal="test").order
+        fork = talk.store.orders.fork(second.id, NewFork(after=1, prompt="three"), by=Actor("test")).order
         await talk.work(fork)
         assert said(talk.asked[-1].messages) == ["one", "About one.", "three"]

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
-from drone.agent.ports.transcript import request_in
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
@@ -26,6 +25,8 @@ from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.store import Store
 from mcc.testing import temporary_store
+from mcc.transcript.messages import AssistantMessage, ToolResults, UserMessage
+from mcc.transcript.transcript import request_in
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel, calls, piece, report, team
 
@@ -48,7 +49,7 @@ class Theatre(Bench):
         return await self.work(self.place(prompt, workspace=str(self.folder), **fields))
 
     def cut(self, source: WorkOrder, after: int, prompt: str | None = None) -> WorkOrder:
-        return self.store.orders.fork(source.id, NewFork(after=after, prompt=prompt), principal="test").order
+        return self.store.orders.fork(source.id, NewFork(after=after, prompt=prompt), by=Actor("test")).order
 
     async def fork(self, source: WorkOrder, after: int, prompt: str | None = None) -> WorkOrder:
         return await self.work(self.cut(source, after, prompt))
@@ -233,7 +234,7 @@ async def test_a_fork_at_the_end_of_a_turn_with_a_gate_gets_its_prompt_and_messa
         prompted = await stage.fork(source, source.last_seq, AND_THE_TESTS)
         assert prompted.result["answer"] == 2 and last_word(stage.model.asks[0]) == AND_THE_TESTS
         cut = stage.cut(source, source.last_seq)
-        stage.store.controls.request(cut.id, ControlKind.STEER, NewControl(message=AND_THE_TESTS), principal="test")
+        stage.store.controls.request(cut.id, ControlKind.STEER, NewControl(message=AND_THE_TESTS), by=Actor("test"))
         steered = await stage.work(cut)
         assert steered.result["answer"] == 2 and str(last_word(stage.model.asks[1])).endswith(f"Z] {AND_THE_TESTS}")
 
@@ -259,7 +260,7 @@ async def test_a_fork_of_a_fork_and_its_retry_go_on_from_where_it_began(theatre:
     source = await theatre.play()
     middle = source.last_seq - 4
     fork = await theatre.fork(source, middle, AND_THE_TESTS)
-    again = await theatre.work(theatre.store.orders.retry(fork.id, principal="test").order)
+    again = await theatre.work(theatre.store.orders.retry(fork.id, by=Actor("test")).order)
     assert again.answer == fork.answer == "The tests are green."
     assert again.session_id == fork.session_id and again.session_seq == 2
     assert shape(theatre.record(again)) == shape(theatre.record(fork))

@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.artifacts import handle_of
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import Picture, ToolResult, ToolResults
 from drone.agent.ports.model import Ask
-from drone.agent.ports.opening import PUT_AWAY, SessionOpening
-from drone.agent.ports.shown import ShownMessage
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.local_run import order_from
@@ -21,10 +17,15 @@ from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.threads import OwnThreads
 from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.callers import Actor
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, ToolFinished
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.redaction import Redactor
+from mcc.transcript.messages import Picture, ToolResult, ToolResults
+from mcc.transcript.opening import PUT_AWAY, SessionOpening
+from mcc.transcript.previews import handle_of
+from mcc.transcript.shown import ShownMessage
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -101,6 +102,14 @@ async def test_a_later_turn_finds_a_result_and_reads_it_whole(talk: Talk) -> Non
     told = ["person prompt]\nRead ports", "master text]\nI look.", "master call read_file]", "master tool read_file]"]
     places = [turn.index(words) for words in (*told, "master answer]\nRead.")]
     assert places == sorted(places)
+
+
+async def test_the_turn_that_asks_is_found_behind_the_others(talk: Talk) -> None:
+    first = await talk.say("the pelican rests at the pier")
+    asked = [Line(calls=(call("history_search", query="where does the pelican rest"),))]
+    last = await talk.say("where does the pelican rest", first.session_id, asked)
+    [done] = talk.finished(last)
+    assert [line.split()[1] for line in unfenced(done.content).splitlines()] == ["1/1", "2/1"]
 
 
 async def test_a_search_does_not_find_itself(talk: Talk) -> None:
@@ -186,7 +195,7 @@ async def test_turns_that_leave_the_context_are_indexed_then_and_not_at_the_firs
 async def test_a_turn_that_was_rolled_back_is_found_by_no_agent(talk: Talk) -> None:
     first = await talk.say("heron")
     second = await talk.say("pelican", first.session_id)
-    talk.store.orders.roll_back(second.id, principal="p")
+    talk.store.orders.roll_back(second.id, by=Actor("p"))
     assert (await talk.calls(first, "history_search", query="pelican")).content.startswith("Nothing")
     read = await talk.calls(first, "history_read", turn=2)
     assert read.is_error and "There is no turn" in read.content
@@ -195,7 +204,7 @@ async def test_a_turn_that_was_rolled_back_is_found_by_no_agent(talk: Talk) -> N
 async def test_a_fork_names_the_turns_of_its_source_apart(talk: Talk) -> None:
     first = await talk.say("pelican one")
     second = await talk.say("pelican two", first.session_id)
-    fork = talk.store.orders.fork(second.id, NewFork(after=1, prompt="pelican fork"), principal="p").order
+    fork = talk.store.orders.fork(second.id, NewFork(after=1, prompt="pelican fork"), by=Actor("p")).order
     done = await talk.work(fork)
     found = unfenced((await talk.calls(done, "history_search", query="pelican")).content)
     assert [line.split()[1] for line in found.splitlines()] == ["1/1", "^1/1"]

@@ -4,8 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from drone.worker.claiming import Counting, Slots
-from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
+from drone.worker.claiming import Slots
+from drone.worker.keeper import Counting, Heartbeat, Keeper, LeaseTimes
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import DroneStatus
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.work.leases import Leases
@@ -195,3 +196,33 @@ def test_a_renewal_that_succeeds_begins_the_two_minutes_anew() -> None:
         scene.clock.advance(100)
     scene.keeper.renew()
     assert scene.helpless == []
+
+
+def test_what_an_operator_tells_is_read_with_the_next_renewal_and_told_once() -> None:
+    scene = Scene()
+    told: list[str | None] = []
+    scene.keeper.on_drain = told.append
+    scene.keeper.register()
+    scene.keeper.once()
+    assert told == []
+    scene.store.leases.drain(scene.store.leases.drones()[0].name, "hand_back", by=Actor("operator"))
+    scene.keeper.once()
+    scene.keeper.once()
+    assert told == ["hand_back"]
+    assert [drone.status for drone in scene.store.leases.drones()] == [DroneStatus.DRAINING]
+    scene.store.leases.drain(scene.store.leases.drones()[0].name, None, by=Actor("operator"))
+    scene.keeper.once()
+    scene.keeper.once()
+    assert told == ["hand_back", None]
+    assert [drone.status for drone in scene.store.leases.drones()] == [DroneStatus.UP]
+
+
+def test_a_process_that_lost_its_lease_goes_on_taking_no_orders() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.store.leases.drain(scene.store.leases.drones()[0].name, "finish", by=Actor("operator"))
+    scene.keeper.once()
+    scene.clock.advance(13)
+    scene.expire()
+    scene.keeper.once()
+    assert [drone.drain for drone in scene.store.leases.drones()] == ["finish"]

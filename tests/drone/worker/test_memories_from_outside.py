@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import Ask, WantedCall
-from drone.agent.ports.transcript import request_in
 from drone.agent.turns.toolset import ToolSet
 from drone.crew import Crew
 from drone.definitions import Definitions
@@ -19,10 +17,13 @@ from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.frame.tool import FunctionTools, Joined, tool
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.notes import Note
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import OrderStatus
+from mcc.transcript.messages import ToolResults, UserMessage
+from mcc.transcript.transcript import request_in
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -195,7 +196,7 @@ async def test_a_fork_of_a_turn_that_showed_a_page_knows_it(tmp_path: Path) -> N
         looked = next(
             entry.seq for entry in reader.journal(first.id) if getattr(entry.data, "name", "") == "find_files"
         )
-        fork = reader.store.orders.fork(first.id, NewFork(after=looked + 1), principal="test").order
+        fork = reader.store.orders.fork(first.id, NewFork(after=looked + 1), by=Actor("test")).order
         await reader.work(fork)
         await reader.do("note", session_id=fork.session_id)
         assert reader.noted.state == "pending"

@@ -14,6 +14,7 @@ from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS, OUT_OF_DATE, PENDING
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderNotes
 from mcc.configuration.memory import Accepts, MemorySettings
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -62,7 +63,7 @@ class Office:
 
     def agent(self, key: str | None = "the key of a workspace", **fields: Any) -> Agent:
         new = NewOrder.model_validate({"prompt": "do it", **fields})
-        order = self.store.orders.place(new, principal="someone").order
+        order = self.store.orders.place(new, by=Actor("someone")).order
         incarnation = str(uuid4())
         said = {"incarnation": incarnation, "name": "d", "pid": 7, "host": "h", "version": "1", "slots": 4}
         registration = Registration.model_validate({**said, "queues": ("default",)})
@@ -199,7 +200,7 @@ async def test_a_memory_that_waits_is_marked_for_the_session_that_wrote_it(offic
     again = await writer.says("memory_write", name="build", content="make check")
     assert again == f"build says this already, in version 1, which is {PENDING}."
     office.store.notes.decide(
-        DecideNote(project="the key of a workspace", name="build", version=1, decision="accept"), principal="operator"
+        DecideNote(project="the key of a workspace", name="build", version=1, decision="accept"), by=Actor("operator")
     )
     for agent in (writer, other):
         shown = await agent.uses("memory_read", name="build")

@@ -15,6 +15,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
 from drone.worker.executions import Stop
 from drone.worker.order_ports import OrderDocuments
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStarted, AgentStep, DocumentChanged
@@ -60,7 +61,7 @@ class Press(Bench):
     def ordered(self, **asked: Any) -> WorkOrder:
         new = NewOrder.model_validate({"kind": "generate", **({} if "document_id" in asked else NAMED), **asked})
         blueprint = None if new.document_id else course()
-        return self.store.orders.place(new, principal="someone", blueprint=blueprint).order
+        return self.store.orders.place(new, by=Actor("someone"), blueprint=blueprint).order
 
     async def done(self, order: WorkOrder) -> WorkOrder:
         assert await self.runner.work(order.id) is not None

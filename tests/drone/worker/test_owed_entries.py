@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from drone.order_context import OrderContext
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -102,7 +103,7 @@ async def test_a_late_cancel_ends_the_order_and_keeps_the_owed_entries() -> None
 
         def cancel() -> None:
             order_id = bench.store.orders.list(limit=1).items[0].id
-            bench.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="test")
+            bench.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
 
         order, endings = await ended(bench, cancel)
         assert order.status is OrderStatus.CANCELLED and len(endings) == 2

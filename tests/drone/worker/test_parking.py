@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from drone.agent.control.idle_watch import Block
-from drone.agent.ports.messages import ToolSpec
 from drone.agent.ports.model import Ask, AskLater
 from drone.agent.state.tree import Tree
 from drone.agent.turns.toolset import Output, StartedCall
 from drone.models.scripted import Line, Said, call
 from drone.worker.ending import CONTROLLED_MEANWHILE
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
@@ -25,6 +25,7 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
+from mcc.transcript.messages import ToolSpec
 from tests.drone.agent.steered_tree import MASTER, SteeredTree, asked_by
 from tests.drone.worker.test_steering_of_orders import Steered, a_tree, steered, until
 
@@ -290,7 +291,7 @@ async def test_an_order_with_other_active_agents_is_not_parked_for_the_refused_o
 async def test_an_order_that_expires_before_fails_at_once_with_a_sentence() -> None:
     store = temporary_store()
     new = NewOrder(prompt="look", expires_at=now() + timedelta(minutes=5))
-    order = store.orders.place(new, principal="test").order
+    order = store.orders.place(new, by=Actor("test")).order
     async with a_drone(store, order, refused_tree("north")) as run:
         ended = await run.end()
         assert ended.status is OrderStatus.SUCCEEDED

@@ -19,6 +19,7 @@ from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
 from drone.tools.frame.own import NO_OWN
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.journal import AgentStarted, AgentStep
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewFork, WorkOrder
@@ -167,12 +168,12 @@ async def test_a_retry_and_a_fork_are_shown_what_their_source_was(place: Place) 
         at = len(place.provider.asked)
         two = await place.turn(bench, "two", one.session_id, *look("two"))
         source = place.asked[at]
-        again = place.store.orders.retry(two.id, principal="t").order
+        again = place.store.orders.retry(two.id, by=Actor("t")).order
         at = len(place.provider.asked)
         await bench.runner.work(again.id)
         assert place.asked[at] == source
         assert place.changes(again) == ["retry"]
-        fork = place.store.orders.fork(two.id, NewFork(after=two.last_seq, prompt="three"), principal="t").order
+        fork = place.store.orders.fork(two.id, NewFork(after=two.last_seq, prompt="three"), by=Actor("t")).order
         at = len(place.provider.asked)
         await bench.runner.work(fork.id)
         shown = place.asked[at]
@@ -186,7 +187,7 @@ async def test_after_a_rollback_the_session_goes_on_from_before_it_and_that_is_t
         one = await place.turn(bench, "one", None, *look("one"))
         before = place.asked[-1]
         two = await place.turn(bench, "two", one.session_id, *look("two"))
-        place.store.orders.roll_back(two.id, principal="t")
+        place.store.orders.roll_back(two.id, by=Actor("t"))
         three = await place.turn(bench, "three", one.session_id)
         four = await place.turn(bench, "four", one.session_id)
     assert place.changes(three) == ["rollback"] and place.changes(four) == []

@@ -14,6 +14,7 @@ from drone.sandbox.places.paths import Roots
 from drone.worker.executions import Stop
 from drone.worker.site import Site
 from drone.worker.workspaces import Workspaces, WorkspaceTimes
+from mcc.contracts.callers import Actor
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -89,7 +90,7 @@ class Drones:
         return await self._stack.enter_async_context(bench)
 
     def reverted(self, order: WorkOrder, to: int | None = None) -> WorkOrder:
-        return self.store.orders.revert(order.id, NewRevert(to=to), principal="test").order
+        return self.store.orders.revert(order.id, NewRevert(to=to), by=Actor("test")).order
 
     def by(self) -> str:
         return (self.place / "by").read_text()

@@ -14,6 +14,7 @@ from drone.order_context import OrderContext
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -24,8 +25,8 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.dispatch.broker import RedisAt
 from mcc.store.database.errors import StoreError, StoreUnavailable
-from mcc.store.rows.session_words import FOR_NEXT_TURN
 from mcc.store.rows.values import EndedOrder, Ending
+from mcc.store.work.late_answers import FOR_NEXT_TURN
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
 
@@ -112,7 +113,7 @@ async def test_a_cancel_stops_the_turn_closes_it_and_is_applied_at_an_entry() ->
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         control = bench.store.controls.request(
-            order.id, ControlKind.CANCEL, NewControl(reason="wrong question"), principal="test"
+            order.id, ControlKind.CANCEL, NewControl(reason="wrong question"), by=Actor("test")
         )
         await listener(bench).once()
         await working
@@ -131,7 +132,7 @@ async def test_an_order_is_ended_although_its_turn_ignores_cancellation() -> Non
         order = bench.place("stubborn 1")
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
         await listener(bench).once()
         await working
         assert bench.store.orders.get(order.id).status is OrderStatus.CANCELLED
@@ -143,7 +144,7 @@ async def test_an_unread_cancel_takes_precedence_over_the_end_of_the_turn() -> N
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
         await working
         assert bench.store.orders.get(order.id).status is OrderStatus.CANCELLED
         assert bench.store.controls.of_order(order.id)[0].applied_seq is not None
@@ -158,7 +159,7 @@ async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_g
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         asked = NewControl(record_id=fresh_id())
-        bench.store.controls.request(order.id, ControlKind.PAUSE, asked, principal="test")
+        bench.store.controls.request(order.id, ControlKind.PAUSE, asked, by=Actor("test"))
         if read_before_the_end:
             await listener(bench).once()
         await working
@@ -175,7 +176,7 @@ async def test_a_steer_that_was_not_read_before_the_end_is_the_next_turns_and_de
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), by=Actor("test"))
         if delivered:
             await listener(bench).once()
         await working
@@ -189,7 +190,7 @@ async def test_a_steer_that_was_not_read_before_the_end_is_the_next_turns_and_de
 async def test_a_steer_from_before_the_claim_is_delivered_once_when_the_turn_begins() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
-        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), by=Actor("test"))
         working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         (run,) = bench.executions
@@ -386,7 +387,7 @@ async def test_a_control_does_not_keep_an_unreadable_order_held(kind: ControlKin
 
         def ask(read: object) -> object:
             bench.with_parts(journal=Garbled(read))
-            return bench.store.controls.request(order.id, kind, asked, principal="test")
+            return bench.store.controls.request(order.id, kind, asked, by=Actor("test"))
 
         bench.with_parts(claims=Meanwhile(bench.store.claims, "claim_together", lambda: ask(bench.store.journal)))
         await bench.runner.work(order.id)

@@ -8,6 +8,7 @@ import pytest
 from drone.worker.loop import AsyncStore
 from drone.worker.mcp_state import StorePins
 from drone.worker.trials import ServerTrials
+from mcc.contracts.callers import Actor
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_tests import ToolTest, ToolTested
 from mcc.contracts.wire import TryServer
@@ -57,5 +58,5 @@ async def test_drones_pin_in_the_database(store: Store) -> None:
     pins = StorePins(AsyncStore(store))
     assert await pins.seen("t", {"list": "a"}) == {"list": "a"}
     assert await pins.seen("t", {"list": "b"}) == {"list": "a"}
-    store.mcp_servers.approve("t", None, principal="me")
+    store.mcp_servers.approve("t", None, by=Actor("me"))
     assert await pins.approved("t") == {"list": "b"}

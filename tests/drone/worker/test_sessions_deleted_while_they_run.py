@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.status import OrderStatus
 from mcc.store.database.errors import UnknownOrder, UnknownSession
 from tests.conformance.store.test_deleting_sessions import rows_of
@@ -16,7 +17,7 @@ async def test_the_turn_that_runs_is_cancelled_and_nothing_of_the_session_is_lef
         running, queued = (talk.place(prompt, session_id=first.session_id) for prompt in ("slowly", "later"))
         working = asyncio.create_task(talk.runner.work(running.id))
         await talk.held.wait()
-        talk.store.removal.begin(first.session_id, principal="test")
+        talk.store.removal.begin(first.session_id, by=Actor("test"))
         talk.store.removal.advance()
         for run in talk.executions:
             await run.take(talk.store.controls.pending({running.id: run.seen}))

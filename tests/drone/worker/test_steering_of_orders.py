@@ -14,6 +14,7 @@ from drone.order_context import OrderContext
 from drone.tools.frame.tool import FunctionTools, tool
 from drone.worker.control_listener import ControlListener
 from drone.worker.executions import Stop
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
@@ -79,7 +80,7 @@ class Steered:
     def request(self, kind: ControlKind, **asked: object) -> Control:
         """Only store the control; `listener.once` delivers it."""
         new = NewControl.model_validate(asked)
-        return self.bench.store.controls.request(self.order.id, kind, new, principal="test")
+        return self.bench.store.controls.request(self.order.id, kind, new, by=Actor("test"))
 
     async def ask(self, kind: ControlKind, **asked: object) -> Control:
         control = self.request(kind, **asked)

@@ -8,6 +8,7 @@ import pytest
 
 from drone.crew import Crew
 from drone.worker.tidying import AGAIN, Tidying
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
@@ -68,7 +69,7 @@ async def test_the_worktrees_of_an_order_cancelled_while_waiting_are_deleted(ben
                 message="waits",
             ),
         )
-    bench.store.controls.request(cancelled.id, ControlKind.CANCEL, NewControl(), principal="test")
+    bench.store.controls.request(cancelled.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
     assert bench.store.orders.get(cancelled.id).status is OrderStatus.CANCELLED
     left = Left([waiting.id, cancelled.id])
     await left.looked_at(bench, lambda: left.rounds > 3)

@@ -12,18 +12,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, Listener, Reply
-from drone.agent.ports.opening import HEADING, PUT_AWAY
-from drone.agent.ports.shown import canonical
-from drone.agent.ports.transcript import request_in
-from drone.agent.state.own_messages import OwnMessages, TurnEnd
 from drone.crew import Crew
 from drone.definitions import Definitions
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
 from drone.worker.executions import Stop
+from drone.worker.sessions.idle import IdleCompaction
 from mcc.configuration.settings import SessionSettings
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStarted, AgentStep
 from mcc.contracts.order import NewFork, WorkOrder
@@ -32,6 +29,11 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.turn_context import MOST_AFTER_BASE, ContextMode, TurnContext
 from mcc.store.database.tables import BASES, TRANSCRIPTS
 from mcc.store.rows.session_words import add_words
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
+from mcc.transcript.opening import HEADING, PUT_AWAY
+from mcc.transcript.own_messages import OwnMessages, TurnEnd
+from mcc.transcript.shown import canonical
+from mcc.transcript.transcript import request_in
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel
 
@@ -41,6 +43,7 @@ class Windowed(ScriptedModel):
     """How many tokens it takes in."""
     told_tokens: int | None = None
     """How many its replies say it takes in."""
+    cache_seconds: int | None = None
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         return replace(await super().ask(ask, listener), context_tokens=self.told_tokens)
@@ -50,6 +53,8 @@ class Talk(Bench):
     """A real crew in a workspace. Its model reads a file before some answers, is steered at others, and keeps silent
     at "never"."""
 
+    model_class: type[Windowed] = Windowed
+
     def __init__(self, folder: Path, settings: Settings | None = None, window: int | None = None) -> None:
         self.folder = folder
         (folder / "README.md").write_text("# A garden\n" + "Roses.\n" * 20)
@@ -57,10 +62,11 @@ class Talk(Bench):
         self.silent = asyncio.Event()
         self.steered: WorkOrder | None = None
         settings = settings or Settings(workspace_roots=(folder,))
-        self.model = Windowed(self._say)
+        self.model = self.model_class(self._say)
         self.model.context_tokens = window
         models: Any = OneModel(self.model)
-        super().__init__(crew=Crew(settings, Definitions.load(settings.prompts_dir), models))
+        crew = Crew(settings, Definitions.load(settings.prompts_dir), models)
+        super().__init__(crew=crew, idle=IdleCompaction(settings.compaction, models))
 
     async def __aenter__(self) -> "Talk":
         await super().__aenter__()
@@ -79,7 +85,7 @@ class Talk(Bench):
             await asyncio.Event().wait()
         if word == "steer" and (order := self.steered) is not None:
             self.store.controls.request(
-                order.id, ControlKind.STEER, NewControl(message="And the tulips?"), principal="test"
+                order.id, ControlKind.STEER, NewControl(message="And the tulips?"), by=Actor("test")
             )
             run = next(one for one in self.executions if one.order_id == order.id)
             await run.take(self.store.controls.pending({order.id: 0}))
@@ -96,7 +102,7 @@ class Talk(Bench):
         self.silent.clear()
         working = asyncio.create_task(self.runner.work(order.id))
         await self.silent.wait()
-        self.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+        self.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
         run = next(one for one in self.executions if one.order_id == order.id)
         await run.take(self.store.controls.pending({order.id: 0}))
         await working
@@ -165,7 +171,7 @@ async def test_a_turn_is_shown_the_same_when_everything_that_is_stored_is_lost(t
     for word in ("never", "steer", "again"):
         await talk.say(word, first.session_id)
     before = talk.asked[-1].messages
-    shown = talk.store.orders.retry(talk.store.sessions.get(first.session_id).last_order_id or "", principal="t").order
+    shown = talk.store.orders.retry(talk.store.sessions.get(first.session_id).last_order_id or "", by=Actor("t")).order
     talk.forget()
     await talk.work(shown)
     assert talk.asked[-1].messages == before
@@ -217,7 +223,7 @@ async def test_after_64_turns_behind_a_base_they_become_one(talk: Talk) -> None:
 async def test_a_base_that_is_lost_is_made_of_its_turns_again(talk: Talk) -> None:
     first = await talk.say("one")
     second = await talk.say("two", first.session_id)
-    fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="t").order
+    fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), by=Actor("t")).order
     await talk.work(fork)
     (base,) = talk.bases()
     lost = sa.update(BASES).values(digest="0" * 64)
@@ -236,18 +242,18 @@ async def test_a_long_opening_is_not_shortened_while_no_one_says_how_large_the_w
     assert sum(len(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage)) > 5 * 190_000
 
 
-async def test_a_rollback_of_a_turn_within_a_base_voids_it(talk: Talk) -> None:
+async def test_a_rollback_in_a_fork_leaves_what_it_began_with(talk: Talk) -> None:
     first = await talk.say("one")
     second = await talk.say("two", first.session_id)
-    fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="t").order
+    fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), by=Actor("t")).order
     done = await talk.work(fork)
     (base,) = talk.bases()
-    assert (base.session_id, base.through_seq, base.reason) == (fork.session_id, 1, "fork")
+    assert (base.session_id, base.through_seq, base.reason) == (fork.session_id, 0, "fork")
     await talk.say("four", fork.session_id)
     said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage | AssistantMessage)]
     assert said == ["one", "About one.", "two", "About two.", "three", "About three.", "four"]
-    talk.store.orders.roll_back(done.id, principal="t")
-    assert talk.bases()[0].voided_at is not None
+    talk.store.orders.roll_back(done.id, by=Actor("t"))
+    assert talk.bases()[0].voided_at is None
     await talk.say("five", fork.session_id)
     said = [request_in(one.text) for one in talk.asked[-1].messages if isinstance(one, UserMessage | AssistantMessage)]
     assert said == ["one", "About one.", "four", "About four.", "five"]
@@ -257,7 +263,7 @@ async def test_later_turns_are_shown_a_retry_in_place_of_the_turn_that_it_repeat
     first = await talk.say("one")
     second = await talk.say("two", first.session_id)
     await talk.say("three", first.session_id)
-    again = talk.store.orders.retry(second.id, principal="t").order
+    again = talk.store.orders.retry(second.id, by=Actor("t")).order
     await talk.work(again)
     assert len(talk.asked[-1].messages) == 3, "it is shown what the turn was that it repeats"
     await talk.say("four", first.session_id)
@@ -284,7 +290,7 @@ async def test_a_turn_that_is_taken_over_is_shown_what_its_journal_names(talk: T
     again = asyncio.create_task(talk.runner.work(second.id))
     await talk.silent.wait()
     assert talk.asked[-1].messages == before, "the row that does not fit the digest was computed from the journal"
-    talk.store.controls.request(second.id, ControlKind.CANCEL, NewControl(), principal="test")
+    talk.store.controls.request(second.id, ControlKind.CANCEL, NewControl(), by=Actor("test"))
     run = next(one for one in talk.executions if one.order_id == second.id)
     await run.take(talk.store.controls.pending({second.id: 0}))
     await again
@@ -352,7 +358,7 @@ async def test_what_a_cancelled_turn_did_not_read_is_above_the_next_prompt(talk:
     working = asyncio.create_task(talk.runner.work(order.id))
     await talk.silent.wait()
     for kind, message in ((ControlKind.STEER, "Look south."), (ControlKind.CANCEL, None)):
-        talk.store.controls.request(order.id, kind, NewControl(message=message), principal="test")
+        talk.store.controls.request(order.id, kind, NewControl(message=message), by=Actor("test"))
     run = next(one for one in talk.executions if one.order_id == order.id)
     await run.take(talk.store.controls.pending({order.id: 0}))
     await working

@@ -25,6 +25,7 @@ from drone.worker.liveness import ThreadHealth
 from drone.worker.site import Site, SiteVerdict, sight_of, verdict
 from drone.worker.workspaces import TAKEN_BACK, UNREAD, ClaimPlan, Workspaces, WorkspaceTimes
 from drone.worker.writing import WRITES
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.journal import WorkspaceHeld
@@ -322,7 +323,7 @@ async def test_an_order_continues_in_another_directory_when_a_person_resumes_it(
     clock = Clock()
     async with Bench(workspaces=seeing(place.parent, locks, clock)) as bench:
         order = await begun_elsewhere(bench, place, clock)
-        bench.store.controls.request(order.id, ControlKind.RESUME, NewControl(), principal="test")
+        bench.store.controls.request(order.id, ControlKind.RESUME, NewControl(), by=Actor("test"))
         await began_and_left(bench, order)
 
 
@@ -496,7 +497,7 @@ async def test_a_pause_and_a_later_resume_cancel_each_other_while_an_order_waits
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "place"))
         for kind in (ControlKind.PAUSE, ControlKind.RESUME):
-            store.controls.request(order.id, kind, NewControl(), principal="test")
+            store.controls.request(order.id, kind, NewControl(), by=Actor("test"))
         await bench.runner.work(order.id)
         clock.now += 6
         await bench.runner.work(order.id)
@@ -510,7 +511,7 @@ async def test_a_pause_that_was_asked_for_before_an_order_waits_is_not_lost(tmp_
     store.leases.register(another(tmp_path), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "place"))
-        store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="test")
+        store.controls.request(order.id, ControlKind.PAUSE, NewControl(), by=Actor("test"))
         await bench.runner.work(order.id)
         clock.now += 6
         await bench.runner.work(order.id)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from drone.agent.ports.history import HistoryPort
-from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.agent.ports.model import (
     Ask,
     Listener,
@@ -19,7 +18,6 @@ from drone.agent.ports.model import (
     WantedCall,
     spoken_blocks,
 )
-from drone.agent.ports.transcript import request_in
 from drone.agent.turns.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.crew import Crew
@@ -36,6 +34,8 @@ from drone.tools.frame.notes_port import NotesPort
 from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from drone.worker.app import work
 from mcc.contracts.fence import unfenced
+from mcc.transcript.messages import ToolResults, UserMessage
+from mcc.transcript.transcript import request_in
 
 MASTER = """---
 name: master

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said, call
+from mcc.transcript.messages import AssistantMessage, UserMessage
 
 Steps = Sequence[Said]
 

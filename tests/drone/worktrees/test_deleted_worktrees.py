@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.protection.protected import Protected
 from mcc.contracts.entry import Entry
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeState
+from mcc.transcript.messages import ToolResults
 from tests.drone.sandbox.machine import found_shell
 from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.test_worktrees_of_subagents import answered

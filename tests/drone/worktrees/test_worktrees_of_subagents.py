@@ -4,13 +4,13 @@ import json
 import os
 from collections.abc import Mapping
 
-from drone.agent.ports.messages import ToolResults
 from drone.agent.ports.model import Ask
 from drone.agent.ports.permits import Permits
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import ToolResults
 from tests.drone.agent.lined_up import LinedUp
 from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import Workshop

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tests.faults.campaigns.anything import anything
+from tests.faults.campaigns.background import killed_with_background
 from tests.faults.campaigns.clocks import HOUR, NEARLY_SECONDS, clocks_are_wrong
 from tests.faults.campaigns.commands import commands_do_harm, workspaces
 from tests.faults.campaigns.controls import cancelled_everywhere
@@ -84,6 +85,9 @@ CAMPAIGNS: Mapping[str, Campaign] = {
             one_repository,
             Plan(drones=3),
             around=repositories,
+        ),
+        Campaign(
+            "C24", "kill -9 while subagents work in the background", killed_with_background, Plan(drones=3, slots=8)
         ),
         Campaign("C20", "everything at random", anything, EVERY_LINK, around=own_server),
     )

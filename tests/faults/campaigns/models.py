@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.ports.journal import DeltaKind
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import Ask, Model
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import UserMessage
 from tests.faults.assembly import MODEL, MODEL_OF_MESSAGES
 from tests.faults.bad_calls import BAD, bad_prompt
 from tests.faults.campaigns.stage import Stage, pause

@@ -14,7 +14,6 @@ from random import Random
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import Fenced, MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask
 from drone.agent.spending.budget import Budget
 from drone.agent.state.tree import Tree
@@ -29,6 +28,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.transcript.messages import AssistantMessage, UserMessage
 
 ORDER = "order"
 CROWD, CROWDS = 16, 8

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from drone.agent.ports.journal import Journal, RedactedJournal
-from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
 from drone.agent.ports.model import Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.agent.state.tree import TreeJournal
 from drone.crew import Crew
@@ -29,6 +28,7 @@ from mcc.contracts.drones import SandboxState
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import UsableAgents
+from mcc.transcript.messages import AssistantMessage, Message, UserMessage
 from tests.faults.script import (
     AUDITOR,
     IDEM,
@@ -82,7 +82,7 @@ class PlayedModel:
         step = reply(wanted)
         listener.delta("model.delta", step.text)
         calls = tuple(WantedCall(one.name, one.arguments) for one in step.calls)
-        usage = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, model_calls=1)
+        usage = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, model_calls=1, cost_usd=0.01)
         finish = "tool_calls" if calls else "stop"
         return Reply(spoken_blocks(step.text, calls), finish_reason=finish, usage=usage, model=self.name)
 

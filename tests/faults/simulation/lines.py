@@ -15,6 +15,7 @@ from random import Random
 
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
@@ -105,7 +106,7 @@ class Lines:
     def _order(self) -> None:
         place = self._dice.choice(list(WORKSPACES))
         new = NewOrder.model_validate({"prompt": "x", "workspace": f"/{place}"})
-        self._place[self._store.orders.place(new, principal="lines").order.id] = place
+        self._place[self._store.orders.place(new, by=Actor("lines")).order.id] = place
 
     def _registered(self) -> Drone:
         incarnation = fresh_id()
@@ -148,7 +149,7 @@ class Lines:
 
     def _cancel(self, order_id: str) -> None:
         try:
-            self._store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="lines")
+            self._store.controls.request(order_id, ControlKind.CANCEL, NewControl(), by=Actor("lines"))
         except OrderIsFinal:
             return
         if self._store.journal.reached([order_id])[order_id].status in FINAL:

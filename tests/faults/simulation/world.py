@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from drone.tools.frame.tool import ToolContext
 from drone.worker.journal import OrderJournal
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, FailureReason
@@ -30,6 +31,7 @@ from tests.faults.simulation.drone import SWEEP_SECONDS, Disks, Silent, Simulate
 from tests.faults.simulation.links import Link, Weather
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled, State
 from tests.faults.simulation.remains import remains
+from tests.faults.simulation.spending import CLIENT, unsettled, with_budget
 from tests.faults.simulation.surroundings import global_dice, quiet
 from tests.faults.simulation.watch import Watch
 
@@ -60,7 +62,7 @@ class Result:
 def simulate(seed: int) -> Result:
     """Play one seed."""
     clock = FakeClock(datetime.now(UTC))
-    store = temporary_store(clock)
+    store = with_budget(temporary_store(clock))
     loop = SimulatedLoop(clock, Random(f"threads {seed}"))
     with quiet(), global_dice(seed), TemporaryDirectory(prefix="simulated-") as place:
         world = World(seed, store, loop, Path(place))
@@ -252,7 +254,7 @@ class World:
         for lost in (self.dice.random() < 0.2, False):
             while True:
                 try:
-                    placed = link.orders.place(new, principal="client", idempotency_key=key)
+                    placed = link.orders.place(new, by=CLIENT, idempotency_key=key)
                     break
                 except StoreUnavailable:
                     await asyncio.sleep(0.3)
@@ -287,7 +289,7 @@ class World:
         link = Link(self.store, Process("client"), self.weather, self.watch.seen)
         while True:
             try:
-                link.controls.request(order_id, kind, NewControl(message=message), principal="client")
+                link.controls.request(order_id, kind, NewControl(message=message), by=Actor("client"))
                 self.counts[kind.value] += 1
                 self.tell(f"a client asks: {kind.value} {self._name(order_id)}")
                 return
@@ -346,6 +348,7 @@ class World:
         evidence = remains(self.store, self.watch, self.posts)
         found = [*self.watch.violations, *violations(evidence, JUDGED), *receipts_settled(evidence)]
         found += [_of_ours(order) for order in evidence.orders.values() if order.reason == FailureReason.INTERNAL]
+        found += unsettled(self.store)
         self.counts["fenced"] = self.watch.fenced
         self.counts["kept out of a workspace"] = self.watch.kept_out
         self.counts["side by side in a workspace"] = self.watch.side_by_side

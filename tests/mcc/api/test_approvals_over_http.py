@@ -217,3 +217,5 @@ async def test_an_answer_to_a_dead_orders_question_is_told_what_became_of_it(
         ("Which database?", "SQLite"),
         ("Which port?", "80"),
     ]
+    again = await answered(api, whole)
+    assert (again.status_code, again.json()) == (202, {"became": "next_turn", "order_id": following["id"]})

@@ -2,6 +2,7 @@
 
 import httpx
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
@@ -13,8 +14,8 @@ ORDERS = "/api/v1/orders"
 
 
 def ended_turn(store: Store) -> str:
-    order = store.orders.place(NewOrder(prompt="one"), principal="p").order
-    store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
+    order = store.orders.place(NewOrder(prompt="one"), by=Actor("p")).order
+    store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
     return order.session_id
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcc.api.function_rules import FunctionRules
+from mcc.contracts.callers import Actor
 from mcc.contracts.shape import now
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
@@ -39,7 +40,7 @@ async def make(store: Store) -> AsyncIterator[Make]:
 
 @pytest.fixture
 def document_id(store: Store) -> str:
-    return store.documents.create(BLUEPRINT, principal="somebody", metadata={"topic": "Light"}).document.id
+    return store.documents.create(BLUEPRINT, by=Actor("somebody"), metadata={"topic": "Light"}).document.id
 
 
 async def do(store: Store, rules: FunctionRules, document_id: str, *given: dict[str, Any]) -> tuple[int, bool]:

@@ -10,12 +10,13 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from mcc.api.access.credentials import Credentials
+from mcc.api.access.guard import MAX_BODY_BYTES, Door, nested_deeper_than, read_body
 from mcc.api.app import build_app
-from mcc.api.guard import MAX_BODY_BYTES, Door, nested_deeper_than, read_body
 from mcc.api.problems import Refusal
 from mcc.api.serve import BoundedConnection
 from mcc.settings import ServiceSettings
-from mcc.store.store import Store
+from mcc.store.store import Offload, Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
@@ -53,7 +54,9 @@ async def test_the_token_for_metrics_opens_them_and_nothing_else(tmp_path: Path)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
         assert (await api.get("/metrics")).status_code == 200
         for path in (ORDERS, "/metrics/", "/api/v1/drones"):
-            assert (await api.get(path)).status_code in (401, 404), path
+            refused = await api.get(path)
+            assert refused.status_code in (403, 404), path
+            assert refused.json().get("needs") == ("read" if refused.status_code == 403 else None)
         api.headers["Authorization"] = f"Bearer {TOKEN}"
         assert (await api.get("/metrics")).status_code == 200
         api.headers["Authorization"] = f"Bearer {collector[:-1]}d"
@@ -80,13 +83,13 @@ async def test_who_sends_no_token_is_told_so_however_often(api: httpx.AsyncClien
     assert answer.status_code == 401, "and no guess of theirs was counted"
 
 
-def test_a_caller_beyond_the_pace_is_asked_to_wait(tmp_path: Path) -> None:
-    door = Door(ServiceSettings(data_dir=tmp_path), TOKEN)
+async def test_a_caller_beyond_the_pace_is_asked_to_wait(store: Store, settings: ServiceSettings) -> None:
+    door = Door(settings, Credentials(store.rights, Offload(1), token=TOKEN))
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())]
     request = Request({"type": "http", "method": "GET", "path": ORDERS, "query_string": b"", "headers": headers})
     with pytest.raises(Refusal) as refused:
         for _ in range(12_100):
-            door.check(request)
+            await door.admit(request)
     assert refused.value.status == 429 and 0 < int((refused.value.headers or {})["Retry-After"]) <= 60
 
 
@@ -223,12 +226,22 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 async def test_every_answer_has_the_safe_headers(api: httpx.AsyncClient) -> None:
     for answer in (await api.get(ORDERS), await api.get("/nothing"), await api.get("/api/docs")):
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+async def test_an_answer_of_the_api_loads_and_runs_nothing_where_a_browser_shows_it(api: httpx.AsyncClient) -> None:
+    for path in (ORDERS, "/nothing", "/healthz", "/api/v1/openapi.json"):
+        policy = (await api.get(path)).headers["content-security-policy"]
+        assert policy == "default-src 'none'; frame-ancestors 'none'"
+
+
+@pytest.mark.parametrize("part", ["", "/start.js", "/swagger.css", "/swagger.js"])
+async def test_the_description_of_the_api_may_load_what_is_its_own(api: httpx.AsyncClient, part: str) -> None:
+    assert "default-src 'self'" in (await api.get(f"/api/docs{part}")).headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import call_id
 from mcc.contracts.notes import NewNote, Note
 from mcc.contracts.order import NewOrder
@@ -57,7 +58,7 @@ async def test_a_person_takes_a_note_away_and_its_history_says_so(api: httpx.Asy
 @pytest.fixture
 def waiting(store: Store, note: Note) -> Note:
     """A later version of the same note that waits for a person."""
-    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="look"), principal="someone").order.id)
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="look"), by=Actor("someone")).order.id)
     held.start("look")
     call = call_id(held.id, 1, 0)
     writing = Writing(held.id, held.claim.epoch, held.master, call, "project-1", tainted=True, pending=True)

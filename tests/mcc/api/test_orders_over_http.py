@@ -95,14 +95,24 @@ async def test_a_prompt_of_the_longest_length_is_accepted(api: httpx.AsyncClient
 
 
 @pytest.mark.parametrize(
-    ("field", "body"),
+    ("url", "why"),
     [
-        ("webhook_url", {"webhook_url": "https://example.com"}),
+        ("http://example.com", "by https:// alone, unless [webhooks] allow_private of mcc.toml has example.com:80"),
+        ("https://me:secret@example.com", "no user and no password"),
+        ("https://example.com:9000", "not among the hosts of [webhooks] allow"),
+        ("hook", "Only http:// and https://"),
     ],
 )
-async def test_what_this_version_cannot_do_is_said(api: httpx.AsyncClient, field: str, body: dict[str, Any]) -> None:
-    detail = is_problem(await api.post(ORDERS, json={"prompt": "x", **body}), 422)
-    assert field in detail and "not available in this version" in detail
+async def test_a_webhook_has_an_address_that_may_be_reached(api: httpx.AsyncClient, url: str, why: str) -> None:
+    detail = is_problem(await api.post(ORDERS, json={"prompt": "x", "webhook_url": url}), 422)
+    assert detail.startswith("webhook_url: ") and why in detail
+
+
+async def test_values_in_the_query_of_a_webhook_are_not_shown(api: httpx.AsyncClient) -> None:
+    url = "https://example.com/hook?token=abc"
+    placed = (await api.post(ORDERS, json={"prompt": "x", "webhook_url": url})).json()
+    again = (await api.get(f"{ORDERS}/{placed['id']}")).json()
+    assert placed["webhook_url"] == again["webhook_url"] == "https://example.com/hook?token=…"
 
 
 async def test_an_order_expires_after_it_may_begin(api: httpx.AsyncClient) -> None:

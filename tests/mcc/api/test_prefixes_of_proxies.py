@@ -16,7 +16,7 @@ async def through_proxy(api: httpx.AsyncClient, path: str) -> httpx.Response:
     return await api.get(path.removeprefix(PREFIX))
 
 
-@pytest.mark.parametrize("page", ["/", "/api/docs", "/api/docs/start.js"])
+@pytest.mark.parametrize("page", ["/", "/orders/new", "/api/docs", "/api/docs/start.js"])
 async def test_all_that_a_page_loads_and_links_to_is_there(api: httpx.AsyncClient, page: str) -> None:
     text = (await through_proxy(api, f"{PREFIX}{page}")).text
     base = "/api/docs" if page.endswith(".js") else page  # A script's addresses are relative to its page.

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.settings import ServiceSettings
@@ -102,7 +103,7 @@ async def test_a_session_is_forked_at_a_turn_that_has_ended(api: httpx.AsyncClie
     order = (await placed(api, session_id=session["id"])).json()
     path = f"{SESSIONS}/{session['id']}/fork"
     assert (await api.post(path, json={"turn": 1})).status_code == 409
-    store.controls.request(order["id"], ControlKind.CANCEL, NewControl(), principal="p")
+    store.controls.request(order["id"], ControlKind.CANCEL, NewControl(), by=Actor("p"))
     forked = await api.post(path, json={"turn": 1, "title": "Mine"})
     assert (forked.status_code, forked.json()["title"]) == (201, "Mine")
     assert forked.json()["forked_from"] == {"session_id": session["id"], "turn": 1, "order_id": order["id"]}

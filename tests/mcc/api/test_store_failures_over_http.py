@@ -14,12 +14,15 @@ from starlette.responses import Response
 from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import STATUS_OF
 from mcc.api.streams import Begun, EventStream, TextStream
-from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.callers import Actor
+from mcc.contracts.order import NewOrder
+from mcc.contracts.order_lists import SummaryPage
 from mcc.dispatch.nudge import Nudger
 from mcc.settings import ServiceSettings
 from mcc.store.database import errors
 from mcc.store.database.errors import StoreUnavailable
-from mcc.store.rows.values import Page, Placed
+from mcc.store.lists.order_lists import OrderLists
+from mcc.store.rows.values import Placed
 from mcc.store.work.orders import OrderStore, QueueBound
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
@@ -29,7 +32,7 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 class FailingOrders(OrderStore):
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
+    def place(self, new: NewOrder, *, by: Actor, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreUnavailable("The database is locked.")
 
 
@@ -87,24 +90,24 @@ def test_every_error_of_the_store_has_its_status() -> None:
     assert ours - elsewhere == set(STATUS_OF), "no request claims an order, and a batch answers for each of its own"
 
 
-class Failing(OrderStore):
+class Failing(OrderLists):
     """Lists orders until `away` is set."""
 
     away = False
 
-    def list(self, **more: Any) -> Page[WorkOrder]:
+    def summaries(self, *asked: Any, **more: Any) -> SummaryPage:
         if self.away:
             raise StoreUnavailable("The database is away.")
-        return super().list(**more)
+        return super().summaries(*asked, **more)
 
 
 def test_a_stream_that_cannot_begin_is_refused_before_its_head(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = temporary_store()
-    failing = Failing(store.database, QueueBound(None, store.database.clock), store.documents)
+    failing = Failing(store.database)
     failing.away = True
-    with Served(replace(store, orders=failing), tmp_path) as served:
+    with Served(replace(store, order_lists=failing), tmp_path) as served:
         for _ in range(3):
             answer = httpx.get(f"{served.url}/api/v1/events", headers=HEADERS, timeout=20)
             assert (answer.status_code, answer.json()["detail"]) == (503, "The database is away.")

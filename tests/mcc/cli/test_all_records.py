@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.store.database.migrate import upgrade
@@ -24,7 +25,7 @@ def told(tmp_path: Path, *options: str) -> list[dict[str, Any]]:
 
 
 def worked(store: Store, prompt: str) -> str:
-    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt=prompt), principal="t").order.id)
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt=prompt), by=Actor("t")).order.id)
     held.start()
     held.finish("the answer")
     return held.id
@@ -35,7 +36,7 @@ def test_records_of_all_orders_that_ended_are_told_packed_ones_too(tmp_path: Pat
     upgrade(url)
     store = open_store(url)
     orders = [worked(store, prompt) for prompt in ("first", "second")]
-    store.orders.place(NewOrder(prompt="never begun"), principal="t")
+    store.orders.place(NewOrder(prompt="never begun"), by=Actor("t"))
     fresh = told(tmp_path, "--all", "--jsonl")
     assert [line["order"]["id"] for line in fresh] == orders[::-1]
     assert [line["prompt"] for line in fresh] == ["second", "first"]

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.local.presence import Hold
 from mcc.store.store import open_store
@@ -23,7 +24,7 @@ def data_dir(tmp_path: Path) -> Path:
     migrated_copy(directory / "mcc.db")
     (directory / "token").write_text("t" * 40)
     store = open_store(f"sqlite:///{directory}/mcc.db")
-    store.orders.place(NewOrder(prompt="p"), principal="t")
+    store.orders.place(NewOrder(prompt="p"), by=Actor("t"))
     store.close()
     return directory
 

@@ -16,6 +16,7 @@ import pytest
 
 from mcc.cli.main import app
 from mcc.contracts.blocks import blocks_of
+from mcc.contracts.callers import Actor
 from mcc.contracts.changes import ChangedFile, Changes
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import ToolFinished, ToolStarted
@@ -27,6 +28,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
+from tests.forking import popen
 from tests.mcc.cli.in_process import CliRunner
 from tests.waiting import until
 
@@ -72,7 +74,7 @@ def chat(service: Served, work: Path, *options: str) -> Iterator[Terminal]:
     }
     window = {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     command = [sys.executable, "-m", "mcc.cli.main", "chat", *options]
-    with subprocess.Popen(
+    with popen.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env={**own, **here, **window}, cwd=work
     ) as process:
         os.close(theirs)
@@ -136,8 +138,8 @@ def test_a_turn_is_asked_for_steered_answered_and_ends_with_what_it_changed(
         terminal.until("Which one?")
         terminal.until("Answer:")
         terminal.type("2")
-        until(lambda: store.approvals.list("answered").items, "the answer")
-        [item] = store.approvals.list("answered").items
+        until(lambda: store.inbox.list("answered").items, "the answer")
+        [item] = store.inbox.list("answered").items
         assert item.kind == "question" and item.answer == "Bo"
         held.write(ToolFinished(call_id="q", name="ask_user", content="Bo", is_error=False))
         held.claim = replace(held.claim, control_seq=store.controls.of_order(held.id)[-1].number)
@@ -164,7 +166,7 @@ def test_a_session_goes_on_with_another_agent_and_ctrl_c_stops_a_turn(
     served: Served, store: Store, tmp_path: Path
 ) -> None:
     drone = HandDrone(store, agents=("master", "scout"), workspace_roots=(str(tmp_path),))
-    earlier = store.orders.place(NewOrder(prompt="before"), principal="test").order
+    earlier = store.orders.place(NewOrder(prompt="before"), by=Actor("test")).order
     held = drone.claim(earlier.id)
     held.start()
     held.finish("the answer before")
@@ -246,8 +248,8 @@ def test_nothing_typed_is_the_default_of_a_question(served: Served, store: Store
         )
         terminal.until("Answer (5432):")
         terminal.type("")
-        until(lambda: store.approvals.list("answered").items, "the answer")
-        [item] = store.approvals.list("answered").items
+        until(lambda: store.inbox.list("answered").items, "the answer")
+        [item] = store.inbox.list("answered").items
         assert item.kind == "question" and item.answer == "5432"
 
 

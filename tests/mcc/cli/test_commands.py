@@ -34,6 +34,7 @@ from mcc.local.data_dir import upgrade_database
 from mcc.local.presence import Hold, Presence
 from mcc.store.rows.values import Claim, Ending
 from mcc.store.store import Store, open_store
+from tests.forking import popen
 from tests.mcc.cli.in_process import CliRunner
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -72,7 +73,7 @@ def mcc(*arguments: str, data_dir: Path, given: str | None = None, cwd: Path | N
 
 def mcc_process(*arguments: str, data_dir: Path, cwd: Path | None = None, **more: str) -> Done:
     """Run the command in a process of its own, as a shell does."""
-    done = subprocess.run(
+    done = popen.run(
         [*MCC, *arguments],
         capture_output=True,
         text=True,
@@ -103,7 +104,7 @@ ORDER_VERBS += ["retry", "fork", "rollback", "diff", "log"]
 def test_every_promised_command_is_there() -> None:
     names = {" ".join(path) for path in ALL}
     spoken = {f"orders {verb}" for verb in ORDER_VERBS}
-    listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones", "models"}
+    listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones list", "models"}
     agents = {"agents list", "agents show", "agents check"}
     assert names >= spoken | listed | agents | {"config show", "doctor"}
 
@@ -359,7 +360,7 @@ def serving(data_dir: Path) -> Iterator[str]:
     """`mcc serve` without a Redis; yields its address."""
     command = [*MCC, "serve", "--port", "0"]
     env = environment(data_dir, MCC_REDIS_URL=f"unix://{data_dir}/nobody.sock")
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, cwd=data_dir) as process:
+    with popen.Popen(command, stderr=subprocess.PIPE, text=True, env=env, cwd=data_dir) as process:
         assert process.stderr is not None
         seen = []
         try:
@@ -621,7 +622,7 @@ def test_metadata_is_set_from_the_command_line_and_what_an_order_does_not_take_i
 def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:
     service.worker.idle.set()
     env = environment(service.data_dir, MCC_URL=service.url)
-    with subprocess.Popen(
+    with popen.Popen(
         [*MCC, "run", "hello"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.documents.blueprint import Blueprint
 from mcc.store.store import Store, open_store
 from mcc.testing import temporary_store
@@ -39,7 +40,7 @@ class Desk:
 @pytest.fixture
 def documents(tmp_path: Path) -> Iterator[Desk]:
     store = temporary_store()
-    made = store.documents.create(Blueprint.parse(COURSE), principal="operator", metadata={"topic": "Light"})
+    made = store.documents.create(Blueprint.parse(COURSE), by=Actor("operator"), metadata={"topic": "Light"})
     with Served(store, tmp_path / "data") as served:
         yield Desk(served, store, tmp_path, made.document.id)
     store.close()
@@ -151,7 +152,7 @@ def test_where_nothing_waits_the_inbox_says_so(documents: Desk) -> None:
 def test_without_a_service_documents_are_read_from_the_database(tmp_path: Path) -> None:
     assert mcc("db", "upgrade", data_dir=tmp_path).code == 0
     store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}")
-    made = store.documents.create(Blueprint.parse(COURSE), principal="operator", metadata={"topic": "Light"})
+    made = store.documents.create(Blueprint.parse(COURSE), by=Actor("operator"), metadata={"topic": "Light"})
     store.close()
     assert made.document.id in mcc("documents", "list", data_dir=tmp_path).stdout
     assert "topic: Light" in mcc("documents", "show", "@last", "--node", "/", data_dir=tmp_path).stdout

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import call_id
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.notes import NewNote
@@ -27,7 +28,7 @@ TWO = (OneQuestion(id="db", question="Which database?"), OneQuestion(id="the por
 @pytest.fixture
 def held() -> Iterator[HeldOrder]:
     store = temporary_store()
-    claimed = HandDrone(store).claim(store.orders.place(NewOrder(prompt="Go."), principal="test").order.id)
+    claimed = HandDrone(store).claim(store.orders.place(NewOrder(prompt="Go."), by=Actor("test")).order.id)
     claimed.start()
     claimed.write(QuestionAsked(question_id="que-1", call_id="c", question="Which database?", questions=TWO))
     call = call_id(claimed.master.record_id or "", 1, 0)
@@ -67,3 +68,10 @@ def test_a_late_answer_reaches_the_question_of_an_order_of_which_a_note_still_wa
     held.finish()
     told = mcc("orders", "answer", held.id, "db=SQLite", "the port=80")
     assert told.exit_code == 0 and "next turn is told it" in told.stderr
+    again = ("orders", "answer", held.id, "db=SQLite", "the port=80")
+    assert mcc(*again).stderr == told.stderr, "what is repeated changes nothing"
+    session_id = held.store.orders.get(held.id).session_id
+    order = held.store.orders.place(NewOrder(prompt="On.", session_id=session_id), by=Actor("test")).order
+    assert f": order {order.id} is told it" in mcc(*again).stderr
+    other = mcc("orders", "answer", held.id, "db=SQLite", "the port=81")
+    assert other.exit_code == 1 and "answered already, with another answer" in other.stderr

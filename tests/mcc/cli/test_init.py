@@ -13,6 +13,7 @@ import pytest
 
 from drone.settings import Settings
 from tests.drone.worker.test_model_checks_by_drones import KEY, provider
+from tests.forking import popen
 
 MCC = [sys.executable, "-P", "-m", "mcc.cli.main", "init"]
 
@@ -22,7 +23,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def init(home: Path, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return popen.run(
         [*MCC, *options],
         env=environment(home, **more),
         stdin=subprocess.DEVNULL,
@@ -106,7 +107,7 @@ def test_a_provider_whose_key_is_set_is_found(tmp_path: Path) -> None:
 
 def test_at_a_terminal_it_asks_for_what_the_options_leave_out(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    asking = subprocess.Popen(
+    asking = popen.Popen(
         [*MCC, "--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--no-check"],
         env=environment(tmp_path, OPENAI_API_KEY=KEY),
         stdin=theirs,

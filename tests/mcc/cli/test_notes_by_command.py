@@ -7,6 +7,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.ids import call_id
 from mcc.contracts.notes import NewNote
 from mcc.contracts.order import NewOrder
@@ -22,7 +23,7 @@ Notes = Callable[..., Result]
 @pytest.fixture
 def held() -> Iterator[HeldOrder]:
     store = temporary_store()
-    order = store.orders.place(NewOrder(prompt="Remember it."), principal="test").order
+    order = store.orders.place(NewOrder(prompt="Remember it."), by=Actor("test")).order
     claimed = HandDrone(store).claim(order.id)
     claimed.start()
     yield claimed

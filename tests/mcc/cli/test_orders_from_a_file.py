@@ -11,11 +11,16 @@ from typing import Any, get_args
 import pytest
 from typer.testing import Result
 
+from mcc.api.access.credentials import digest_of
 from mcc.cli.main import app
 from mcc.cli.many_orders import WAITED_FOR, waiting_lines
 from mcc.cli.order_file import LINE_BYTES, OrderFile, OrderLine
 from mcc.client.calls import TRIES
+from mcc.contracts.budgets import DayBudget
+from mcc.contracts.callers import OPERATOR, AccessScope, Actor, Role
+from mcc.contracts.people import NewApiToken
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.token_text import new_token
 from mcc.contracts.waits import WaitsFor, WaitsKind
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -83,8 +88,8 @@ def served(tmp_path: Path) -> Any:
     store.close()
 
 
-def run(served: Served, file: Path, *options: str, code: int) -> Result:
-    environment = {"MCC_TOKEN": TOKEN, "MCC_DATA_DIR": str(file.parent / "elsewhere")}
+def run(served: Served, file: Path, *options: str, code: int, token: str = TOKEN) -> Result:
+    environment = {"MCC_TOKEN": token, "MCC_DATA_DIR": str(file.parent / "elsewhere")}
     found = CliRunner().invoke(app, ["run", "--file", str(file), "--url", served.url, *options], env=environment)
     assert found.exit_code == code, found.output
     return found
@@ -132,6 +137,25 @@ def test_more_than_one_request_takes_are_placed_in_their_order(served: tuple[Ser
     ids = run(service, file, "--detach", "--quiet", code=0).stdout.split()
     assert len(ids) == 1_101 and ids == sorted(ids)
     assert store.orders.get(ids[700]).prompt == "order 700"
+
+
+def test_what_a_budget_has_no_room_for_is_refused_and_the_rest_is_placed(
+    served: tuple[Served, Store], tmp_path: Path
+) -> None:
+    service, store = served
+    token, limits = new_token("service"), {"cost_usd": 0.4}
+    scopes = (AccessScope.READ, AccessScope.WRITE)
+    new = NewApiToken(name="ci", kind="service", role=Role.MEMBER, scopes=scopes, budget=DayBudget(usd=1))
+    store.tokens.make(token, digest_of(token), new, by=Actor(OPERATOR))
+    file = written(tmp_path, *({"prompt": f"order {number}", "limits": limits} for number in range(4)))
+    found = json_lines(run(service, file, "--detach", "--json", code=1, token=token))
+    assert [(one["type"], one["line"]) for one in found] == [
+        ("accepted", 1),
+        ("accepted", 2),
+        ("refused", 3),
+        ("refused", 4),
+    ]
+    assert "does not suffice" in found[-1]["message"]
 
 
 def test_the_ends_of_all_are_told_with_their_lines(served: tuple[Served, Store], tmp_path: Path) -> None:

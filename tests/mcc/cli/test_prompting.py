@@ -13,6 +13,7 @@ import pytest
 from mcc.cli.inbox import Prompt, whole_of
 from mcc.client import MCC
 from mcc.contracts.approvals import AnyItem
+from mcc.contracts.callers import Actor
 from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked, ShownPreview
 from mcc.contracts.invisible import escape_invisible
 from mcc.contracts.order import NewOrder
@@ -38,7 +39,7 @@ QUESTION = QuestionAsked(question_id="q1", call_id="c2", question="Which?", choi
 class Desk:
     def __init__(self, store: Store, client: MCC) -> None:
         self.store, self.client = store, client
-        placed = store.orders.place(NewOrder(prompt="Go."), principal="operator").order
+        placed = store.orders.place(NewOrder(prompt="Go."), by=Actor("operator")).order
         self.held: HeldOrder = HandDrone(store).claim(placed.id)
         self.held.start("Go.")
 
@@ -49,7 +50,7 @@ class Desk:
         prompt = Prompt(self.client, self.held.id, lambda *_: next(typed, None))
         for entry in self.store.journal.read(self.held.id):
             prompt.see(entry, nullcontext)
-        return self.store.approvals.list().items[0]
+        return self.store.inbox.list().items[0]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.local.presence import Hold
 from mcc.store.database.errors import JournalPruned
@@ -21,7 +22,7 @@ def data_dir(tmp_path: Path) -> Path:
     """A data directory with an order that has just ended."""
     migrated_copy(tmp_path / "mcc.db")
     store = open_store(f"sqlite:///{tmp_path}/mcc.db")
-    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), principal="t").order.id)
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), by=Actor("t")).order.id)
     held.start()
     held.finish()
     store.close()

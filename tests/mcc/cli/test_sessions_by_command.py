@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
 from mcc.store.store import Store
@@ -40,8 +42,8 @@ def orders(store: Store, tmp_path: Path) -> Iterator[Mcc]:
 
 
 def ended_turn(store: Store, session_id: str) -> str:
-    order = store.orders.place(NewOrder(prompt="one\x1b[2J", session_id=session_id), principal="p").order
-    store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
+    order = store.orders.place(NewOrder(prompt="one\x1b[2J", session_id=session_id), by=Actor("p")).order
+    store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
     return order.id
 
 
@@ -100,9 +102,9 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(mcc: Mcc, store: Store) ->
 def test_words_are_found_with_their_turns_and_what_was_rolled_back_says_so(mcc: Mcc, store: Store) -> None:
     session_id = mcc("new", "Talk").stdout.strip()
     for prompt in ("The pelican\x1b[2J rests", "two herons"):
-        order = store.orders.place(NewOrder(prompt=prompt, session_id=session_id), principal="p").order
-        store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="p")
-    store.orders.roll_back(order.id, principal="p")
+        order = store.orders.place(NewOrder(prompt=prompt, session_id=session_id), by=Actor("p")).order
+        store.controls.request(order.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
+    store.orders.roll_back(order.id, by=Actor("p"))
     shown = mcc("search", session_id, "pelicans", "gull").stdout
     assert "1/1" in shown and "The pelican" in shown and "\x1b" not in shown
     assert "prompt, rolled back" in mcc("search", session_id, "heron").stdout
@@ -112,6 +114,16 @@ def test_words_are_found_with_their_turns_and_what_was_rolled_back_says_so(mcc: 
     assert mcc("search", session_id).exit_code == 2
     fork = mcc("fork", session_id, "--turn", "1").stdout.strip()
     assert "^1/1  " in mcc("search", fork, "pelican").stdout, "a turn of the session that it was forked from"
+    own = store.orders.place(NewOrder(prompt="a pelican flies", session_id=fork), by=Actor("p")).order
+    store.controls.request(own.id, ControlKind.CANCEL, NewControl(), by=Actor("p"))
+    for turn, text in (("1", "a pelican flies"), ("^1", "The pelican")):
+        found = json.loads(mcc("search", fork, "pelican", "--turn", turn, "--json").stdout)
+        assert [item["excerpt"][: len(text)] for item in found["items"]] == [text]
+    assert mcc("search", fork, "pelican", "--turn", "1^").exit_code == 2
+    for _ in store.retention.clear(datetime.now(UTC) + timedelta(days=1)):
+        pass
+    told = mcc("search", fork, "pelican").stderr
+    assert "turns 1, ^1: pruned" in told
 
 
 def test_a_session_is_compacted_by_an_order_that_only_its_kind_lists(mcc: Mcc, orders: Mcc, store: Store) -> None:

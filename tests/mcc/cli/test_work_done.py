@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from mcc.cli.main import app
+from mcc.contracts.callers import Actor
 from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.contracts.order import NewOrder
@@ -43,7 +44,7 @@ def served(store: Store, tmp_path: Path) -> Iterator[Served]:
 
 
 def held(store: Store) -> HeldOrder:
-    order = store.orders.place(NewOrder(prompt="Fix it"), principal="test").order
+    order = store.orders.place(NewOrder(prompt="Fix it"), by=Actor("test")).order
     claimed = HandDrone(store).claim(order.id)
     claimed.start()
     return claimed
@@ -118,7 +119,7 @@ def test_the_log_tells_calls_with_arguments_and_why_they_failed(served: Served, 
 
 
 def placed(store: Store, prompt: str, **fields: Any) -> str:
-    return store.orders.place(NewOrder(prompt=prompt, **fields), principal="test").order.id
+    return store.orders.place(NewOrder(prompt=prompt, **fields), by=Actor("test")).order.id
 
 
 def test_orders_are_cancelled_by_what_they_have_in_common(served: Served, store: Store, tmp_path: Path) -> None:

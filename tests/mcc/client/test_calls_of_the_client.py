@@ -13,6 +13,7 @@ from mcc.client import MCC, AsyncMCC, Conflict, Invalid, NotFound, NoToken, Refu
 from mcc.client.address import find
 from mcc.contracts.control import ControlKind, ControlOfBatch
 from mcc.contracts.limits import Limits
+from mcc.contracts.reading import ReviewSent
 from mcc.contracts.shape import to_json
 from mcc.local.presence import Hold, Presence
 from mcc.store.store import Store
@@ -53,6 +54,17 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Store
         assert [one.id for one in mcc.orders.list(limit=1).items] == [other.id]
         assert mcc.orders.get(other.id).blocked_by == order.id
         assert [entry.seq for entry in mcc.orders.journal(order.id, after=1)] == [2, 3]
+        assert [entry.seq for entry in mcc.orders.journal(order.id, kinds=["agent.started", "order.queued"])] == [1, 3]
+        assert [row.kind for row in mcc.orders.rows(order.id, kinds=["prompt", "note"]).items] == ["note", "prompt"]
+        assert mcc.orders.overview(order.id, at=3).records[0].last_seq == 3
+        assert mcc.orders.timeline(order.id, at=3).lanes[0].agent == "master"
+        assert mcc.orders.changes(order.id) is None
+        with pytest.raises(NotFound):
+            mcc.orders.file_changes(order.id, "app.py")
+        mcc.orders.keep_drafts(order.id, {"note": "half"})
+        assert mcc.orders.drafts(order.id).drafts == {"note": "half"}
+        sent = mcc.orders.review(order.id, note="All fine.")
+        assert isinstance(sent, ReviewSent) and mcc.orders.controls(order.id)[-1].id == sent.receipt.id
         assert mcc.sessions.open("title").title == "title"
         assert len(mcc.sessions.list().items) == 2
 
@@ -170,6 +182,20 @@ def test_an_answer_that_was_lost_does_not_make_a_second_order() -> None:
     with MCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc:
         assert mcc.orders.submit("x").id == NOBODY
     assert len(keys) == 3 and len(set(keys)) == 1
+
+
+def test_what_passes_tomorrow_is_told_and_not_waited_for() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.path)
+        body = {"detail": "the budget does not suffice", "budget": {"owner": "person:a"}}
+        return httpx.Response(429, headers={"Retry-After": "61"}, json=body)
+
+    client = MCC("http://service", token="t", transport=httpx.MockTransport(answer))
+    with client as mcc, pytest.raises(Refused, match="does not suffice") as refused:
+        mcc.orders.submit("x")
+    assert refused.value.problem["budget"] == {"owner": "person:a"} and len(sent) == 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])

@@ -15,6 +15,7 @@ import pytest
 from mcc.client import AsyncMCC, address, calls
 from mcc.client.async_connection import Connection as AsyncConnection
 from mcc.client.errors import Unreachable
+from mcc.client.requests.fleet_calls import list_drones
 from mcc.client.surroundings import surroundings_of
 from mcc.client.sync_connection import Connection
 from mcc.testing.served import TOKEN, Served
@@ -115,13 +116,13 @@ def test_a_token_for_another_host_passes_the_proxy_inside_tls_only_and_the_error
     async def awaited() -> None:
         connection = AsyncConnection(at, 5.0, None)
         try:
-            await connection.send(calls.list_drones(False))
+            await connection.send(list_drones(False))
         finally:
             await connection.http.aclose()
 
     connection = Connection(at, 5.0, None)
     with pytest.raises(Unreachable) as blocking, connection.http:
-        connection.send(calls.list_drones(False))
+        connection.send(list_drones(False))
     with pytest.raises(Unreachable):
         asyncio.run(awaited())
     assert proxy.heads[0].startswith(b"CONNECT mcc.example:443 HTTP/1.1\r\n")

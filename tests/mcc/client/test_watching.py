@@ -9,6 +9,7 @@ import pytest
 
 from mcc.client import MCC, AsyncMCC, NotFound, Unauthorized, Unreachable
 from mcc.client.watching import LONGEST_WAIT_SECONDS, PATIENCE_SECONDS, Patience
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import Delta, GenerationProgress, OrderEvent, Progress
@@ -24,7 +25,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 @pytest.fixture
 def held(store: Store) -> HeldOrder:
-    return HandDrone(store).claim(store.orders.place(NewOrder(prompt="x"), principal="test").order.id)
+    return HandDrone(store).claim(store.orders.place(NewOrder(prompt="x"), by=Actor("test")).order.id)
 
 
 def test_watching_gives_every_entry_until_the_end(served: Served, held: HeldOrder) -> None:
@@ -165,6 +166,18 @@ def test_a_service_that_is_away_is_waited_for_from_then_on_however_long_the_orde
     clock.advance(PATIENCE_SECONDS + 1)
     with pytest.raises(Unreachable, match="nobody listens"):
         patience.next_wait(away)
+
+
+def test_who_follows_is_told_why_the_service_is_missed_at_each_try_and_once_that_it_is_back() -> None:
+    heard: list[object] = []
+    patience, problem = Patience(away=heard.append), Unreachable("nobody listens")
+    patience.answered()
+    assert not heard
+    for _ in range(2):
+        patience.next_wait(problem)
+    patience.answered()
+    patience.answered()
+    assert heard == [problem, problem, None]
 
 
 @leaping

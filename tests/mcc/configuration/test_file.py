@@ -136,6 +136,7 @@ OWN_ONLY = {
     "fallback": ["evil"],
     "stream": False,
     "cache_ttl": "1h",
+    "cache_seconds": 600,
     "cache_replies": True,
     "send_key_to_other_host": True,
 }

@@ -24,6 +24,7 @@ from mcc.contracts.compaction import (
     Clipped,
     CompactedParts,
     KeptFrom,
+    ShortenedWords,
     TranscriptCompacted,
 )
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt
@@ -32,6 +33,7 @@ from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, S
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation, Quorum
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryRequest, DeliveryStarted
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
 from mcc.contracts.inbox_facts import (
     ApprovalDecided,
@@ -162,11 +164,14 @@ FACTS: tuple[Fact, ...] = (
         retry_of=ORDER_ID,
         forked=Forked(order_id=ORDER_ID, after=9, until=7),
         words=(SessionWords(at=AT, text="The second one.", question="Which one?", by="operator"),),
+        principal="person:5",
+        door="api",
+        token="laptop",
     ),
     OrderClaimed(attempt=1, epoch=1, drone="drone-1", incarnation=INCARNATION),
     OrderRequeued(epoch=2, lost=INCARNATION, message="The drone was lost."),
     OrderHandedBack(epoch=3, drone="drone-1", message="The drone was told to stop."),
-    OrderWaiting(reason=WaitingReason.APPROVAL, message="Somebody must approve.", until=LATER, found="0f3c"),
+    OrderWaiting(reason=WaitingReason.APPROVAL, message="Somebody must approve.", until=LATER, found="0f3c", tries=3),
     OrderResumed(message="It was approved."),
     OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="The key is wrong.", usage=USAGE),
     AgentStarted(
@@ -174,6 +179,7 @@ FACTS: tuple[Fact, ...] = (
         node="/lesson-2",
         call_id=CALL,
         continues=ROOT,
+        continues_order=ORDER_ID,
         forked_from="another-record",
         prompt="Find the entry points.",
         environment="Your limits: 8 rounds.",
@@ -207,9 +213,7 @@ FACTS: tuple[Fact, ...] = (
         ),
         tainted=True,
     ),
-    AgentStep(
-        name="model_failed", message="It broke off.", usage=USAGE, in_results=True, pictures=("f" * 64,), why="cold"
-    ),
+    AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True, why="cold"),
     AgentReused(message="And now the tests.", turn=2),
     AgentFinished(
         status=RecordStatus.COMPLETED,
@@ -308,6 +312,8 @@ FACTS: tuple[Fact, ...] = (
         clipped=(Clipped(call_id=CALL, kept=2_000, characters=80_000, artifact="f" * 64),),
         cleared_call_ids=(CALL,),
         cut_call_ids=(CALL,),
+        pictures=("f" * 64,),
+        words=(ShortenedWords(position=1, text="Look at […] that.", artifact="e" * 64),),
         kept_from=KeptFrom(order_id=ORDER_ID, seq=41),
         kept_messages=4,
         summary="# Earlier in this conversation",
@@ -358,6 +364,14 @@ FACTS: tuple[Fact, ...] = (
         conflicts=("src/a.py",),
         message="One file was changed by both.",
     ),
+    DeliveryStarted(step="push", forge="hub", project="team/shop", branch="mcc/000000c3", base="main", commit="d" * 40),
+    DeliveryFinished(
+        step="request",
+        ok=True,
+        commit="d" * 40,
+        request=DeliveryRequest(number=12, url="https://git.example.org/team/shop/pull/12", state="open", created=True),
+        why="It was opened.",
+    ),
     ControlApplied(
         control_id="control-1",
         control="steer",
@@ -367,6 +381,7 @@ FACTS: tuple[Fact, ...] = (
         tools_removed=("read_file",),
         metadata={"ticket": "OPS-18", "owner": None},
         by="parent",
+        door="page",
         at=AT,
     ),
     AgentDelivered(
@@ -396,6 +411,7 @@ FACTS: tuple[Fact, ...] = (
         decision="approve",
         note="Once.",
         by="operator",
+        door="page",
         remember="session",
         digest=f"sha256:{'a' * 64}",
         profile="workspace-write",
@@ -420,6 +436,7 @@ FACTS: tuple[Fact, ...] = (
         call_id=CALL,
         answer="this",
         by="operator",
+        door="page",
         expired=True,
         control_id="control-3",
         answers=(OneAnswer(id="which", status="expired", answer="this", by="operator"),),
@@ -472,6 +489,9 @@ WORK_ORDER = WorkOrder(
     status=OrderStatus.FAILED,
     reason=FailureReason.GATE_FAILED,
     detail="The gate refused five times.",
+    principal="person:5",
+    door="batch",
+    token="laptop",
     answer=ODD,
     result={"summary": ""},
     usage=USAGE,
@@ -617,6 +637,9 @@ CONTROL = Control(
     record_id=CHILD,
     message="Look at the tests.",
     reason="They matter.",
+    principal="person:5",
+    door="api",
+    token="laptop",
     requested_at=AT,
     delivered_at=AT,
     applied_at=LATER,

@@ -22,6 +22,7 @@ PROMISED = {
     "cached_input_tokens": None,
     "reasoning_tokens": None,
     "warn_share": 0.7,
+    "unknown_price": "warn",
     "total_tokens": None,
     "cost_usd": None,
     "wall_seconds": 3_600,

@@ -59,7 +59,7 @@ def test_the_kinds_are_those_that_the_interface_promises() -> None:
         "model.replied, model.retried, model.fell_back, tool.started, tool.finished, gate.checked, verify.checked, "
         "budget.warned, control.applied, approval.requested, approval.decided, question.asked, question.answered, "
         "transcript.compacted, document.changed, workspace.checkpointed, workspace.held, workspace.committed, "
-        "worktree.made, worktree.ended"
+        "worktree.made, worktree.ended, delivery.started, delivery.finished"
     )
     assert set(journal.FACTS) == set(promised.split(", "))
 

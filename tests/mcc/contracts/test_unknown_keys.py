@@ -63,7 +63,7 @@ def test_a_key_of_a_part_is_compared_with_the_fields_of_that_part(
 
 def test_a_key_like_no_field_stays_as_pydantic_refuses_it() -> None:
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
-        Limits(**{"zzz": 1})
+        Limits.model_validate({"zzz": 1})
 
 
 def test_the_other_errors_of_a_model_keep_type_place_and_words() -> None:

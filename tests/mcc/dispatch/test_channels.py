@@ -6,6 +6,7 @@ import sys
 
 import redis
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.order_facts import OrderResumed
@@ -19,7 +20,7 @@ from scripts.reference.channels import SUBSCRIBER
 
 def queued(prompt: str) -> Entry:
     store = temporary_store()
-    order = store.orders.place(NewOrder(prompt=prompt), principal="t").order
+    order = store.orders.place(NewOrder(prompt=prompt), by=Actor("t")).order
     (entry,) = newest_entries(store, order)
     return entry
 

@@ -3,6 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.dispatch.housekeeping import ANNOUNCED, Housekeeping
@@ -79,7 +80,7 @@ def an_old_order(days: int = 60) -> tuple[Store, FakeClock, str]:
     """A store with an order that ended `days` ago."""
     clock = FakeClock(now())
     store = temporary_store(clock)
-    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), principal="t").order.id)
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), by=Actor("t")).order.id)
     held.start()
     held.finish()
     clock.advance(days * DAY)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
@@ -33,7 +34,7 @@ def a_drone(store: Store, *, slots: int, active: int = 0, queues: tuple[str, ...
 
 
 def orders(store: Store, count: int, queue: str = "default") -> list[str]:
-    return [store.orders.place(NewOrder(prompt="p", queue=queue), principal="t").order.id for _ in range(count)]
+    return [store.orders.place(NewOrder(prompt="p", queue=queue), by=Actor("t")).order.id for _ in range(count)]
 
 
 def test_a_nudge_is_a_message_with_the_order_s_id_alone(nudger: Nudger, redis_url: str) -> None:

@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
@@ -64,7 +65,7 @@ class Scene:
             Registration(incarnation=incarnation, name="d", pid=1, host="h", version="0", queues=("default",), slots=1),
             lease_seconds=lease_seconds,
         )
-        order = self.store.orders.place(NewOrder(prompt="p"), principal="t").order
+        order = self.store.orders.place(NewOrder(prompt="p"), by=Actor("t")).order
         assert self.store.claims.claim(order.id, incarnation=incarnation, claim_token=fresh_id(), drone="d")
         return order.id
 

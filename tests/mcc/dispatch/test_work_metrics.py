@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried
@@ -24,7 +25,7 @@ class Scene:
         self.registry = CollectorRegistry()
         self.metrics = WorkMetrics(self.registry)
         store = temporary_store()
-        placed = store.orders.place(NewOrder(prompt="p"), principal="t").order
+        placed = store.orders.place(NewOrder(prompt="p"), by=Actor("t")).order
         self.order = placed.model_copy(update={"created_at": AT})
 
     def value(self, name: str, **labels: str) -> float | None:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.drones import NOT_CHOSEN, Capability, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
-from mcc.doctor.finding import Finding
 from mcc.doctor.installation import Installation
+from mcc.findings.finding import Finding
 from mcc.settings import ServiceSettings, load
 from mcc.store.store import open_store
 from mcc.testing import FakeClock
@@ -70,6 +71,6 @@ def place(tmp_path: Path) -> str:
     """Place an order, some time ago by the store's clock."""
     clock = FakeClock(now() - timedelta(seconds=60))
     store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
-    order = store.orders.place(NewOrder(prompt="do it"), principal="someone").order
+    order = store.orders.place(NewOrder(prompt="do it"), by=Actor("someone")).order
     store.close()
     return order.id

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from mcc.contracts.status import OrderStatus
-from mcc.doctor.finding import Finding
-from mcc.doctor.snapshot import CeleryNode, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
+from mcc.findings.finding import Finding
+from mcc.findings.snapshot import CeleryNode, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
 from mcc.store.rows.values import Examined, LateReceipt, SeenDrone, SeenOrder, StaleLock
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mcc.contracts.drones import DroneCounters
 from mcc.doctor.examination import CHECKS, check_celery, check_orders, check_redis, examine, findings_of, judge
-from mcc.doctor.finding import Finding, bounded
 from mcc.doctor.installation import Installation
+from mcc.findings.finding import Finding, bounded
 from mcc.local.data_dir import upgrade_database
 from tests.mcc.doctor.installations import installed, place, register, settings_in, states_by_check
 from tests.mcc.doctor.snapshots import drone, node, order, queued, snapshot, states

@@ -7,8 +7,8 @@ import pytest
 from mcc.contracts.drones import DroneCounters
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
-from mcc.doctor.finding import Finding
-from mcc.doctor.snapshot import ProcessState, RunningTask, Snapshot
+from mcc.findings.finding import Finding
+from mcc.findings.snapshot import ProcessState, RunningTask, Snapshot
 from tests.mcc.doctor.snapshots import ago, drone, node, order, order_id, queued, snapshot, states, works_on
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from mcc.contracts.limits import Limits
 from mcc.contracts.open_calls import OpenCall
-from mcc.doctor.finding import Finding
-from mcc.doctor.orders import ghosts, stuck
-from mcc.doctor.snapshot import OpenCalls, Snapshot, Thresholds
+from mcc.findings.finding import Finding
+from mcc.findings.orders import ghosts, stuck
+from mcc.findings.snapshot import OpenCalls, Snapshot, Thresholds
 from mcc.store.rows.values import SeenDrone, SeenOrder
 from tests.mcc.doctor.snapshots import ago, drone, order, order_id, queued, snapshot, states, waiting
 

@@ -2,16 +2,25 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcc.configuration.budgets import BudgetSettings
+from mcc.contracts.budgets import DayBudget
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
+from mcc.contracts.schedules import Missed, Schedule, ScheduleRun
 from mcc.doctor.database import (
+    budget_findings,
     check_database,
     health_findings,
     leftovers,
+    schedule_findings,
     standby_findings,
+    trigger_findings,
     unfit_finding,
     unswept,
     way_findings,
@@ -161,7 +170,7 @@ def test_the_size_of_the_database_is_told_with_what_pruning_would_free(tmp_path:
         return next(finding.detail for finding in found if finding.what == "size")
 
     store = open_store(f"sqlite:///{migrated_copy(tmp_path / 'mcc.db')}")
-    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p" * 9_000), principal="t").order.id)
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p" * 9_000), by=Actor("t")).order.id)
     held.start()
     held.finish()
     store.close()
@@ -202,3 +211,46 @@ def test_a_server_that_is_not_fit_is_broken_with_what_to_do() -> None:
         "the database x has the encoding LATIN1, and MCC needs UTF8: make another one (CREATE DATABASE y)"
     )
     assert (found.state, found.advice) == ("broken", "make another one (CREATE DATABASE y)")
+
+
+def test_schedules_that_missed_runs_were_refused_or_are_fired_by_nobody_are_told() -> None:
+    now = datetime(2027, 1, 1, 12, tzinfo=UTC)
+    run = ScheduleRun(instant=now, outcome="refused", why="there is no model 'fast'.")
+    made: dict[str, Any] = {"principal": "operator", "version": 1, "created_at": now}
+    well, ill, late = (
+        Schedule.model_validate({"id": order_id(), "name": name, "cron": "0 * * * *", "order": {}, **made, **more})
+        for name, more in (
+            ("well", {"next": [now - timedelta(seconds=90)]}),
+            ("ill", {"last": run, "paused": True}),
+            ("late", {"next": [now - timedelta(minutes=5)]}),
+        )
+    )
+    assert list(schedule_findings([], [], now)) == []
+    assert [each.detail for each in schedule_findings([well], [], now)] == ["1 of them"]
+    missed = Missed(count=12, since=now - timedelta(hours=12), until=now)
+    findings = list(schedule_findings([well, ill, late], [("well", missed)], now))
+    assert [each.state for each in findings] == ["warning", "warning", "broken", "ok"]
+    assert [each.detail for each in findings] == [
+        "well has missed 12 of its runs, from 2027-01-01 00:00 UTC on",
+        "the last run of ill was refused: there is no model 'fast'.",
+        "late has been due for 5 min",
+        "3 of them, 1 paused",
+    ]
+    assert "mcc schedules show well" in findings[0].advice and "mcc up" in findings[2].advice
+
+
+def test_budgets_that_nobody_reserves_by_yet_are_told() -> None:
+    configured = BudgetSettings(usd=5, timezone="Europe/Berlin")
+    (written,) = budget_findings(configured, DayBudget(usd=5), "Europe/Berlin")
+    assert written.state == "ok"
+    for usual, timezone in ((DayBudget(usd=6), "Europe/Berlin"), (DayBudget(usd=5), "UTC")):
+        (other,) = budget_findings(configured, usual, timezone)
+        assert other.state == "warning" and "restart the service" in other.advice
+    assert list(budget_findings(BudgetSettings(), DayBudget(), "UTC")) == []
+
+
+def test_triggers_of_which_deliveries_were_refused_are_named() -> None:
+    warned, fine = trigger_findings(2, {"issues": 3})
+    assert (warned.state, warned.detail) == ("warning", "3 deliveries to issues were refused within a day")
+    assert "mcc triggers deliveries issues" in warned.advice
+    assert [(each.state, each.detail) for each in trigger_findings(1, {})] == [(fine.state, "1 of them")]

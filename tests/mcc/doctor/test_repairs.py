@@ -9,9 +9,9 @@ from mcc.contracts.status import OrderStatus
 from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.sweep import STEADY_SECONDS
 from mcc.doctor.examination import judge
-from mcc.doctor.finding import Fix
 from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
-from mcc.doctor.snapshot import Thresholds, take_snapshot
+from mcc.findings.finding import Fix
+from mcc.findings.snapshot import Thresholds, take_snapshot
 from mcc.store.database.tables import WORKSPACE_LOCKS
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, called, started

@@ -19,7 +19,7 @@ from mcc.contracts.usage import Usage
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.doctor.installation import ask_nodes, nodes_of, within
-from mcc.doctor.snapshot import (
+from mcc.findings.snapshot import (
     TICKS,
     OpenCalls,
     ProcessState,

@@ -61,6 +61,7 @@ def test_a_document_is_shown_with_what_is_known_of_it_and_its_nodes_depth_first(
     found = json.loads(to_json(shown(course)))
     assert list(found) == [
         *("id", "title", "blueprint", "version", "status", "counts", "order_id", "created_at", "updated_at"),
+        *("principal", "door", "token"),
         *("next_cursor", "nodes"),
     ]
     assert found["id"] == DOCUMENT and found["title"] == "Photosynthesis" and found["version"] == 6
@@ -174,6 +175,7 @@ def test_a_step_of_the_history_says_who_did_what_to_which_values() -> None:
     found = json.loads(to_json(history_item(course.steps[-2])))
     assert found == {
         **{"version": 5, "at": "2026-01-31T12:00:00Z", "by": "agent", "principal": None, "order_id": "order"},
+        "door": None,
         **{"record_id": "record", "command": "set_value", "node": "/lesson-2"},
         "fields": {"props.minutes": [None, 45], "props.builds_on": [None, "/lesson-1"]},
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Feed, Pace
@@ -49,7 +50,7 @@ def store() -> Iterator[WatchedStore]:
 @pytest.fixture
 def held(store: WatchedStore) -> HeldOrder:
     """A running order with two entries: queued, claimed."""
-    order = store.orders.place(NewOrder(prompt="x"), principal="test").order
+    order = store.orders.place(NewOrder(prompt="x"), by=Actor("test")).order
     return HandDrone(store).claim(order.id)
 
 

@@ -8,11 +8,12 @@ import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.exceptions import ConnectionError as RedisGone
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import Delta, Hint, order_channel
-from mcc.feed.feed import PENDING_DELTAS, WAITS, Viewer
 from mcc.feed.frames import PAGE_ENTRIES, EntryFrame, PageCache
+from mcc.feed.viewers import PENDING_DELTAS, WAITS, Viewer
 from mcc.testing.hand_drone import HandDrone
 
 NEVER = 3_600.0
@@ -299,7 +300,7 @@ def test_a_viewer_that_takes_no_text_holds_a_bounded_amount() -> None:
 async def test_a_viewer_is_told_what_its_order_waits_for_each_time_that_it_changes(
     store: Any, feed_of: Any, reader_of: Any
 ) -> None:
-    order = store.orders.place(NewOrder(prompt="wait"), principal="someone").order
+    order = store.orders.place(NewOrder(prompt="wait"), by=Actor("someone")).order
 
     def told(reader: Any) -> list[Any]:
         return [data["waits_for"] and data["waits_for"]["kind"] for _, name, data in reader.events if name == WAITS]

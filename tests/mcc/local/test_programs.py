@@ -82,6 +82,20 @@ def test_a_chosen_token_reaches_the_api_and_drones_which_keep_it_out_of_what_is_
     assert not {"MCC_TOKEN", "MCC_METRICS_TOKEN"} & here.flower(1, LOGIN).environment.keys()
 
 
+def test_the_api_alone_of_all_services_gets_the_secrets_that_its_tables_name(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text(
+        '[triggers.a]\npath = "a"\nscheme = "github"\nsecret_env = ["A_HOOK"]\norder = {prompt = "x"}\n'
+        '[oidc]\nissuer = "https://id.example"\nclient_id = "mcc"\nclient_secret_env = "OF_CLIENT"\n'
+        'roles = {"*" = "viewer"}\n'
+    )
+    own = {"MCC_CONFIG": str(tmp_path / "mcc.toml"), "A_HOOK": "a" * 16, "OF_CLIENT": "c", "OPENAI_API_KEY": "sk"}
+    here = household(tmp_path, own)
+    with socket.socket() as listening:
+        api = here.api(listening).environment
+    assert (api["A_HOOK"], api["OF_CLIENT"]) == ("a" * 16, "c") and "OPENAI_API_KEY" not in api
+    assert not {"A_HOOK", "OF_CLIENT"} & here.flower(1, LOGIN).environment.keys()
+
+
 @pytest.mark.parametrize(
     ("environ", "roots"),
     [

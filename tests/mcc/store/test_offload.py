@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mcc.api.app import build_app
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreFull, StoreUnavailable
@@ -63,7 +64,7 @@ class StuckOrders(OrderStore):
         self.stuck = stuck
         self.entered = threading.Semaphore(0)
 
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
+    def place(self, new: NewOrder, *, by: Actor, idempotency_key: str | None = None, **_: object) -> Placed:
         self.entered.release()
         self.stuck.wait(30)
         raise StoreUnavailable("The database is locked.")
@@ -87,7 +88,7 @@ async def test_readers_are_answered_while_writers_wait_for_a_lock(tmp_path: Path
 
 
 class FullOrders(OrderStore):
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
+    def place(self, new: NewOrder, *, by: Actor, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreFull("the disk of the database is full")
 
 
@@ -104,7 +105,7 @@ async def test_a_full_disk_is_an_answer_of_its_own(tmp_path: Path) -> None:
 
 async def test_what_is_left_of_a_disk_is_kept_for_the_orders_that_are_there(tmp_path: Path) -> None:
     store = temporary_store()
-    there = store.orders.place(NewOrder(prompt="p"), principal="t").order
+    there = store.orders.place(NewOrder(prompt="p"), by=Actor("t")).order
     app = build_app(ServiceSettings(data_dir=tmp_path, disk_reserve_mb=MORE_THAN_ANY_DISK), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:

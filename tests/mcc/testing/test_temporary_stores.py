@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mcc.contracts.callers import Actor
 from mcc.contracts.order import NewOrder
 from mcc.testing import FakeClock, temporary_store
 
@@ -14,7 +15,7 @@ def test_it_is_empty_and_has_the_schema_of_this_version() -> None:
 
 def test_two_know_nothing_of_each_other() -> None:
     one, other = temporary_store(), temporary_store()
-    one.orders.place(NewOrder(prompt="x"), principal="test")
+    one.orders.place(NewOrder(prompt="x"), by=Actor("test"))
     assert len(one.orders.list().items) == 1 and other.orders.list().items == []
     one.close()
     other.close()
@@ -24,7 +25,7 @@ def test_its_database_goes_by_the_clock_that_it_is_given() -> None:
     clock = FakeClock()
     store = temporary_store(clock)
     new = NewOrder.model_validate({"prompt": "x", "not_before": clock.now().replace(hour=13)})
-    order = store.orders.place(new, principal="test").order
+    order = store.orders.place(new, by=Actor("test")).order
     assert store.claims.claimable(("default",), 1) == []
     clock.advance(3_600)
     store.sweeper.sweep(may_expire=True)
@@ -35,7 +36,7 @@ def test_its_database_goes_by_the_clock_that_it_is_given() -> None:
 def test_its_file_goes_with_the_last_who_holds_it() -> None:
     store = temporary_store()
     file = Path(str(store.database.url.database))
-    store.orders.place(NewOrder(prompt="x"), principal="test")
+    store.orders.place(NewOrder(prompt="x"), by=Actor("test"))
     store.close()
     assert len(store.orders.list().items) == 1
     store.close()

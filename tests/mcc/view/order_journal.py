@@ -16,7 +16,7 @@ from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.view.story import Story
-from mcc.view.tree import tree
+from mcc.view.tree import OrderPicture
 
 BEGAN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 ORDER_ID = "01890000-0000-7000-8000-000000000001"
@@ -84,7 +84,7 @@ END: Sequence[tuple[Origin, Fact]] = (
 def shown(entries: list[Entry], width: int = 140) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as capture:
-        console.print(tree(Story.of(entries), entries[-1].at))
+        console.print(OrderPicture(Story.of(entries), entries[-1].at))
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 

@@ -13,7 +13,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.record import ChatRecord, ToolStep
+from mcc.contracts.record import ChatRecord, NoteStep, ToolStep
 from mcc.contracts.usage import Usage
 from mcc.view.figures import Savings, ordinal, saved_by_delegation, tokens
 
@@ -53,6 +53,13 @@ async def test_what_a_child_read_and_said_is_set_against_what_its_parent_was_tol
     assert found == Savings(worked, told)
     assert found.tokens == (worked - told) // 4
     assert 0.9 < found.share < 1
+
+
+async def test_a_report_that_came_later_is_what_the_parent_was_told_too() -> None:
+    record = await recorded()
+    delivered = NoteStep(seq=99, name="agent.delivered", message="It reads it.", characters=700)
+    later = record.model_copy(update={"steps": (*record.steps, delivered)})
+    assert saved_by_delegation(later).reported == saved_by_delegation(record).reported + 700
 
 
 def test_without_children_nothing_is_saved() -> None:

@@ -72,13 +72,13 @@ def test_the_tree_is_the_document_s_and_not_that_of_its_records() -> None:
         (agent("3", "activity"), call("c", "set_value", values={})),
         REFUSED,
     )
-    assert shown(story, 11) == (
-        "⠋ order 000000000001 on drone-1  11.0 s · 0 tokens · $0\n"
+    assert shown(story, 11, width=72) == (
+        "◐ order 000000000001 on drone-1           11 s        0 tokens        $0\n"
         "  2 done · 2 running · 2 rules failing\n"
         "✓ / course  1.0 s\n"
         "├── ✓ lesson-1  2.0 s\n"
-        "│   └── ⠋ activity-1  set_value  3.0 s\n"
-        "└── ⠋ lesson-2  5.0 s  sent back: minutes: 7\n"
+        "│   └── ◐ activity-1  set_value  3.0 s\n"
+        "└── ◐ lesson-2  5.0 s  sent back: minutes: 7\n"
     )
 
 
@@ -91,15 +91,15 @@ def test_children_stand_in_the_order_of_their_numbers() -> None:
 def test_a_node_whose_metadata_is_set_waits_for_its_own_agent() -> None:
     first = (begins("m", "lesson:metadata", "/lesson-1"),)
     working = generation(*BEGINNING, *first, (agent("m", "lesson:metadata"), call("c", "set_metadata")))
-    assert "⠋ lesson-1  metadata: set_metadata" in shown(working)
+    assert "◐ lesson-1  metadata: set_metadata" in shown(working)
     between = generation(*BEGINNING, *first, ends("m", "lesson:metadata"))
-    assert "└── · lesson-1" in shown(between)
+    assert "└── ◌ lesson-1" in shown(between)
     assert between.counts["done"] == 0
 
 
 def test_nodes_that_nobody_works_on_are_told_apart_from_those_that_wait() -> None:
     drawn = shown(generation(*BEGINNING, begins("1", "activity", "/lesson-1/activity-1")))
-    assert "  /" in drawn.replace("– ", "  ") and "– lesson-1" in drawn and "⠋ activity-1" in drawn
+    assert "  /" in drawn.replace("– ", "  ") and "– lesson-1" in drawn and "◐ activity-1" in drawn
 
 
 def test_what_the_generator_says_of_nodes_that_nobody_has_begun_is_told() -> None:
@@ -120,7 +120,7 @@ def test_a_failed_node_says_why_and_an_ended_order_how() -> None:
         (Origin(), end),
     )
     drawn = shown(story)
-    assert drawn.startswith("order 000000000001 failed (gate_failed)")
+    assert drawn.startswith("✗ order 000000000001 failed (gate_failed)")
     assert "  1 done · 1 failed · 2 rules failing\n" in drawn
     assert "└── ✗ lesson-2  2.0 s  its rules do not hold" in drawn
 
@@ -140,14 +140,14 @@ def test_in_a_small_window_what_is_done_shares_a_line_and_what_runs_or_failed_is
     drawn = shown(generation(*BEGINNING, *ROOT_DONE, *nodes(40, running=(7,), failed=(30,))), height=12)
     assert len(drawn.splitlines()) <= 11
     assert "✓ 38 done: lesson-1 … lesson-40" in drawn
-    assert "⠋ lesson-7 " in drawn and "✗ lesson-30 " in drawn
+    assert "◐ lesson-7 " in drawn and "✗ lesson-30 " in drawn
 
 
 def test_of_more_than_fits_the_paths_of_those_at_work_are_named_and_the_others_counted() -> None:
     drawn = shown(generation(*BEGINNING, *ROOT_DONE, *nodes(300, running=range(1, 100))), height=12)
     lines = drawn.splitlines()
     assert len(lines) <= 11
-    assert lines[2].startswith("⠋ /lesson-1 ")
+    assert lines[2].startswith("◐ /lesson-1 ")
     assert lines[-1] == "  … and 92 more"
 
 

@@ -27,7 +27,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
-from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.view.lines import (
     Lines,
@@ -39,7 +39,7 @@ from mcc.view.lines import (
     waiting_in_brief,
     what_to_do,
 )
-from mcc.view.steps import at_work, log_lines
+from mcc.view.steps import at_work, attached_in, log_lines
 from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
@@ -229,7 +229,7 @@ def test_the_plain_line_of_a_waiting_order_ends_with_what_to_do_however_long_the
 def test_only_what_a_person_can_do_is_advised(reason: WaitingReason) -> None:
     advised = what_to_do("o1", reason)
     resumed = {WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.PROVIDER, WaitingReason.NOT_BEFORE}
-    by_a_person = {*resumed, WaitingReason.APPROVAL, WaitingReason.QUESTION}
+    by_a_person = {*resumed, WaitingReason.DELIVERY, WaitingReason.APPROVAL, WaitingReason.QUESTION}
     assert (advised is not None) is (reason in by_a_person)
     assert what_to_do("o1", None) is None
 
@@ -252,6 +252,13 @@ def test_subagents_that_have_not_ended_are_named_and_those_that_nobody_waits_for
     assert [*at_work(_record())] == ["explore: Below"]
     assert [*at_work(_record((MASTER, left)))] == ["explore: Below, in the background"]
     assert [*at_work(_record((MASTER, left), (SECOND, started()), (CHILD, ended)))] == ["explore 2"]
+
+
+def test_the_files_that_an_order_was_given_are_named_once_its_agent_has_begun() -> None:
+    told = NoteStep(seq=2, name="attachments", message="It was given 2 files: a.png, b.txt.")
+    record = _record()
+    assert attached_in(record.model_copy(update={"steps": (told,)}), 2) == "a.png, b.txt"
+    assert [attached_in(None, count) for count in (0, 1, 2)] == [None, "a file", "2 files"]
 
 
 def test_who_brought_a_report_is_named_as_everywhere_else() -> None:

@@ -17,7 +17,7 @@ from mcc.contracts.waiting import TOLD_BY, after_entry
 from mcc.contracts.waits import UNTOLD, Queued, WaitsFor, for_workspace, in_queue
 from mcc.view.lines import Lines
 from mcc.view.story import Story
-from mcc.view.tree import tree
+from mcc.view.tree import OrderPicture
 from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
@@ -184,7 +184,7 @@ def test_a_call_that_waits_for_the_workspace_is_told_beside_the_drone() -> None:
 
 def drawn_of(story: Story) -> str:
     screen = io.StringIO()
-    Console(file=screen, width=400).print(tree(story, BEGAN))
+    Console(file=screen, width=400).print(OrderPicture(story, BEGAN))
     return screen.getvalue()
 
 
@@ -199,4 +199,4 @@ def test_a_retry_stays_told_while_the_next_try_waits_and_goes_with_the_reply() -
 def test_a_retry_reads_alike_in_both() -> None:
     line, _, after = told(MORE[0])
     why = "asked again in 8 s (4th try): 429 Too Many Requests at api.example.org"
-    assert line is not None and line.endswith(f"a/b is {why}") and f"Look  {why}  " in after
+    assert line is not None and line.endswith(f"a/b is {why}") and f"◷ {why}" in after

@@ -6,14 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 MANY_PICTURES = 50_000
 SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"
 
 DRAWING = """
-import signal
+import fcntl, signal, sys, termios
+fcntl.ioctl(sys.stdin, termios.TIOCSCTTY, 0)
 from mcc.view.live import live_tree
 from tests.mcc.view.order_journal import TURN, journal
 from mcc.view.story import Story
@@ -21,6 +23,16 @@ from mcc.view.story import Story
 with live_tree(Story.of(journal(*TURN))):
     signal.pause()
     signal.pause()
+"""
+
+ASKING = f"""
+import os
+{DRAWING.partition("with live_tree")[0]}
+with live_tree(Story.of(journal(*TURN))) as aside:
+    os.read(int(sys.argv[1]), 1)
+    with aside():
+        print("May it?", flush=True)
+        print("answered", sys.stdin.readline().strip(), flush=True)
 """
 
 
@@ -39,6 +51,13 @@ class Terminal:
         text, self.seen = self.seen[: found.end()], self.seen[found.end() :]
         return text
 
+    def type(self, keys: bytes) -> None:
+        os.write(self._descriptor, keys)
+
+    @property
+    def echoes(self) -> bool:
+        return bool(termios.tcgetattr(self._descriptor)[3] & termios.ECHO)
+
     def rest(self) -> str:
         try:
             while piece := os.read(self._descriptor, 65_536):
@@ -49,13 +68,15 @@ class Terminal:
 
 
 @contextmanager
-def drawing() -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
+def drawing(
+    program: str = DRAWING, *arguments: str, passed: Sequence[int] = ()
+) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
     """A program that draws a tree. In a session of its own Ctrl-Z does not stop it, as no shell could continue it."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", DRAWING]
+    command = [sys.executable, "-c", program, *arguments]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
     with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True, pass_fds=passed
     ) as process:
         os.close(theirs)
         try:
@@ -79,3 +100,31 @@ def test_ctrl_c_leaves_the_last_picture_standing() -> None:
         process.send_signal(signal.SIGINT)
         left = terminal.rest().rpartition(SHOWN)[2]
     assert "read_file  a.py" in re.sub("\x1b\\[[0-9;]*m", "", left)
+
+
+def test_keys_are_not_echoed_into_the_picture_and_are_again_afterwards() -> None:
+    with drawing() as (process, terminal):
+        terminal.until("a\\.py")
+        assert not terminal.echoes
+        process.send_signal(signal.SIGTSTP)
+        terminal.until(re.escape(SHOWN))
+        terminal.until(f"{re.escape(HIDDEN)}.*a\\.py")
+        assert not terminal.echoes
+        process.send_signal(signal.SIGINT)
+        terminal.rest()
+        assert terminal.echoes
+
+
+def test_what_was_typed_before_something_is_asked_does_not_answer_it() -> None:
+    told, tell = os.pipe()
+    try:
+        with drawing(ASKING, str(told), passed=[told]) as (_, terminal):
+            terminal.until("a\\.py")
+            terminal.type(b"y\n")
+            os.write(tell, b".")
+            terminal.until("May it")
+            terminal.type(b"no\n")
+            assert "answered no" in terminal.until("answered \\w+")
+    finally:
+        os.close(told)
+        os.close(tell)

@@ -45,6 +45,13 @@ def test_elsewhere_ids_times_and_drones_are_whole() -> None:
     assert row[0] == ID and row[2] == f"{AT.astimezone():%Y-%m-%d %H:%M:%S}" and "drone-1" in row
 
 
+def test_where_several_people_placed_the_orders_a_column_says_who() -> None:
+    orders = [order(principal="person:5"), order(principal="operator"), order()]
+    headings, rows = order_rows(orders, AT, None, {"person:5": "Ann", "operator": "operator"})
+    assert [row[headings.index("WHO")] for row in rows] == ["Ann", "operator", ""]
+    assert "WHO" not in order_rows(orders[:1], AT, None)[0]
+
+
 def test_a_time_says_what_is_not_clear_of_itself() -> None:
     at = AT.astimezone()
     earlier = at.replace(month=2)

@@ -64,3 +64,10 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(capsys: pytest.Cap
     told = capsys.readouterr()
     assert not told.out and told.err.count("\n") == 12
     assert isinstance(ENTRIES[-1].data, OrderFinished) and told.err.endswith("order succeeded: 0 tokens · $0\n")
+
+
+def test_without_a_terminal_a_lost_service_is_told_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with screen(Shown.ALL) as onto:
+        for problem in (OSError("refused"), OSError("refused"), None, None, OSError("gone")):
+            onto.away(problem)
+    assert capsys.readouterr().err.splitlines() == ["not connected: refused", "connected again", "not connected: gone"]

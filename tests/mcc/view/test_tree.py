@@ -1,13 +1,16 @@
 """An order as a tree on the terminal, from a golden journal."""
 
 import io
+import re
 from datetime import timedelta
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from mcc.contracts.entry import ORDER, Origin
-from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested
+from mcc.contracts.fact import Fact
+from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested, QuestionAsked
 from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied, WorkspaceCheckpointed
 from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
@@ -35,33 +38,39 @@ from tests.mcc.view.order_journal import (
     started,
 )
 
+WIDTHS = (74, 61, 40, 33, 18)
 GO_ON = f"mcc orders resume {ORDER_ID}"
 
 
 def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
-    assert shown(journal(*TURN)) == (
-        "⠋ order 000000000001 on drone-1  12.0 s · 170 tokens · $0\n"
-        "⠋ master  10.0 s · 170 tokens · $0 · offline/offline\n"
-        "├── · list_files ×2 (1 failed)  docs  docs is not there\n"
-        "└── ⠋ explore  Read [bold]the⟦U+001B⟧[31m code  4.0 s · 60 tokens · $0 · offline/offline\n"
-        "    └── ⠋ read_file  a.py"
+    assert shown(journal(*TURN), 84) == (
+        "◐ order 000000000001 on drone-1                       12 s      170 tokens        $0\n"
+        "◐ master  offline/offline                             10 s      170 tokens        $0\n"
+        "├─ ◐ explore  Read [bold]the⟦U+001B⟧[31m code          4 s       60 tokens        $0\n"
+        "│  └─ ◐ read_file  a.py                                1 s\n"
+        "├─ · list_files  src                                 4.0 s\n"
+        "└─ ✗ list_files  docs  docs is not there             4.0 s"
     )
 
 
 def test_in_a_narrow_window_titles_give_way_to_figures() -> None:
-    assert shown(journal(*TURN), width=74).splitlines()[3] == (
-        "└── ⠋ explore  Read [bold]the⟦U…  4.0 s · 60 tokens · $0 · offline/offline"
-    )
-    assert all("  4.0 s · 60 tokens" in shown(journal(*TURN), width=width) for width in (50, 60, 100))
+    lines = [next(line for line in shown(journal(*TURN), width).splitlines() if "expl" in line) for width in WIDTHS]
+    assert lines == [
+        "├─ ◐ explore  Read [bold]the⟦U+001B⟧[3…      4 s       60 tokens        $0",
+        "├─ ◐ explore  Read [bold]the⟦U+001B⟧[3…     4 s    60      $0",
+        "├─ ◐ explore  Rea…     4 s    60      $0",
+        "├─ ◐ explore  Read [bol…      4 s",
+        "├─ ◐ explore  Rea…",
+    ]
 
 
 def test_the_tree_of_a_finished_order_stands_still() -> None:
-    assert shown(journal(*TURN, *END)) == (
-        "order 000000000001 succeeded  16.0 s · 170 tokens · $0\n"
-        "✓ master  13.0 s · 170 tokens · $0 · offline/offline\n"
-        "├── · list_files ×2 (1 failed)  docs  docs is not there\n"
-        "└── ✓ explore  Read [bold]the⟦U+001B⟧[31m code  6.0 s · 60 tokens · $0 · offline/offline\n"
-        "    └── · read_file  a.py"
+    assert shown(journal(*TURN, *END), 90) == (
+        "✓ order 000000000001 succeeded                            16.0 s      170 tokens        $0\n"
+        "✓ master  offline/offline                                 13.0 s      170 tokens        $0\n"
+        "├─ ✓ explore  Read [bold]the⟦U+001B⟧[31m code  1 call      6.0 s       60 tokens        $0\n"
+        "├─ · list_files  src                                       4.0 s\n"
+        "└─ ✗ list_files  docs  docs is not there                   4.0 s"
     )
 
 
@@ -71,20 +80,20 @@ def test_a_command_shows_its_last_line_while_it_runs_and_then_how_it_ended() -> 
     for offset, text in ((0, "one\ntw"), (6, "o \x1b[2Jpassed\n\n")):
         story.add_delta("m", "tool.progress", text, offset, "run_shell")
     story.add_delta("m", "tool.progress", "not this one", 0, "other")
-    assert drawn(story, 20).endswith("└── ⠋ run_shell  make test  two ⟦U+001B⟧[2Jpassed")
+    assert drawn(story, 20).splitlines()[-1].startswith("└─ ◐ run_shell  make test  two ⟦U+001B⟧[2Jpassed  ")
     story.add(journal(*told, (MASTER, result("1", "run_shell").model_copy(update={"exit_code": 2})))[-1])
     story.add_delta("m", "tool.progress", "late", 0, "run_shell")
-    assert drawn(story, 20).endswith("└── · run_shell  make test  exit 2")
+    assert drawn(story, 20).splitlines()[-1].startswith("└─ ✗ run_shell  make test  exit 2  ")
 
 
 def test_an_order_that_nobody_has_taken_is_one_line() -> None:
-    assert shown(journal(QUEUED)) == "⠋ order 000000000001 queued on default  0.0 s · 0 tokens · $0"
+    assert shown(journal(QUEUED), 60) == "◌ order 000000000001 queued on default     0 s     0      $0"
 
 
 def test_a_second_attempt_begins_its_tree_anew_and_keeps_what_was_spent() -> None:
     again = (ORDER, OrderClaimed(attempt=2, epoch=3, drone="drone-2", incarnation="j"))
     text = shown(journal(*TURN, again, (Origin(record_id="m2", agent="master"), started())))
-    assert "on drone-2, attempt 2  14.0 s · 170 tokens" in text
+    assert re.search(r"on drone-2, attempt 2 +14 s +170 tokens", text)
     assert "list_files" not in text
 
 
@@ -112,7 +121,7 @@ def test_an_unknown_price_is_said() -> None:
     unknown = ModelReplied(
         round=1, attempt=1, model="x", finish_reason="stop", usage=Usage(input_tokens=1, cost_usd=None)
     )
-    assert "1 tokens · cost unknown" in shown(journal(*TURN[:4], (MASTER, unknown)))
+    assert "1 tokens   unknown" in shown(journal(*TURN[:4], (MASTER, unknown)))
 
 
 def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
@@ -121,12 +130,10 @@ def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
         (CHILD, asked("steer", message="Look south", mode="redirect", tools_removed=("read_file", "web_read"))),
         (CHILD, asked("pause")),
     )
-    assert shown(journal(*TURN, *steers)).endswith(
-        "└── … explore  Read [bold]the⟦U+001B⟧[31m code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
-        "    ├── ⠋ read_file  a.py\n"
-        "    ├── » is to be told: Mind the tests\n"
-        "    └── » has a new task: Look south; loses read_file, web_read"
-    )
+    _, _, explore, _, told, tasked, *_ = shown(journal(*TURN, *steers)).splitlines()
+    assert explore.startswith("├─ ‖ explore  Read [bold]the⟦U+001B⟧[31m code  paused  ")
+    assert told == "│  ├─ » is to be told: Mind the tests"
+    assert tasked == "│  └─ » has a new task: Look south; loses read_file, web_read"
     assert "paused" not in shown(journal(*TURN, *steers, (CHILD, asked("resume"))))
     requested = (CHILD, ModelStarted(round=2, attempt=1, model="m"))
     assert "» is told: Mind the tests" in shown(journal(*TURN, *steers, requested))
@@ -155,10 +162,10 @@ def paused(control_id: str = "c1", kind: str = "pause") -> ControlApplied:
 def test_a_waiting_order_says_what_it_waits_for_and_how_it_goes_on() -> None:
     entries = journal(QUEUED, CLAIMED, (MASTER, started("Look")), (ORDER, paused()), (ORDER, PAUSED))
     heading, advice, master = shown(entries).splitlines()
-    assert "… order 000000000001 waiting (paused): the order is paused until someone resumes it" in heading
+    assert "‖ order 000000000001 waiting (paused): the order is paused until someone resumes it" in heading
     assert "paused, waiting" not in heading
-    assert advice.strip().startswith(f"go on: {GO_ON}")
-    assert master.startswith("… master") and "paused" in master
+    assert advice.startswith(f"› go on: {GO_ON}")
+    assert master.startswith("‖ master") and "paused" in master
 
 
 def test_an_order_that_goes_on_gives_no_advice_any_more() -> None:
@@ -182,14 +189,14 @@ def drawn(story: Story, height: int, width: int = 100) -> str:
 
 def test_what_a_model_says_is_seen_while_it_speaks() -> None:
     story = Story.of(journal(*TURN[:4]))
-    assert "master  waiting for the model" in drawn(story, 24)
+    assert "offline  waiting for the model" in drawn(story, 24)
     story.add_delta("m", "thinking.delta", "Let me see.")
-    assert drawn(story, 24).endswith("\n  Let me see.") and "master  thinking" in drawn(story, 24)
+    assert drawn(story, 24).endswith("\n  Let me see.") and "offline  thinking" in drawn(story, 24)
     story.add_delta("m", "model.delta", "It is ")
     story.add_delta("m", "model.delta", "a \x1b[31mclock.", offset=6)
     assert drawn(story, 24).endswith("\n  It is a ⟦U+001B⟧[31mclock.")
     story.add_delta("m", "tool_call.delta", '{"path":', tool="read_file")
-    assert "master  writes read_file (8)" in drawn(story, 24)
+    assert "offline  writes read_file (8)" in drawn(story, 24)
     story.add(journal(*TURN[:4], (MASTER, reply(100)))[-1])
     assert "writes" not in drawn(story, 24) and "clock" not in drawn(story, 24)
 
@@ -222,9 +229,7 @@ def many(running: int, ended: int) -> Story:
 def test_in_a_low_window_what_has_ended_folds_so_that_what_runs_is_seen() -> None:
     story = many(running=2, ended=12)
     whole = drawn(story, 60)
-    assert whole.count("✓ explore") == 12 and "11.py" in whole
-    folded = drawn(story, 24)
-    assert folded.count("✓ explore") == 12 and "11.py" not in folded and "13.py" in folded
+    assert whole.count("✓ explore") == 12 and "11.py" not in whole and "13.py" in whole
     grouped = drawn(story, 12)
     assert "✓ 12 completed  explore" in grouped and "✓ explore" not in grouped
     assert "Part 12" in grouped and "Part 13" in grouped and "13.py" in grouped
@@ -232,19 +237,79 @@ def test_in_a_low_window_what_has_ended_folds_so_that_what_runs_is_seen() -> Non
 
 
 def test_an_agent_that_asks_a_person_says_so_until_it_is_told() -> None:
-    wanted = ApprovalRequested(approval_id="a", call_id="c", tool="git_commit", digest="d")
-    decided = ApprovalDecided(approval_id="a", call_id="c", decision="approve")
-    assert "waits: may it use git_commit?" in shown(journal(*TURN[:4], (MASTER, wanted)))
-    told = shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, decided)))
-    assert "waits" not in told and "· approve" in told
-    outline = ApprovalRequested(approval_id="a", call_id="", tool=OUTLINE, digest="d")
-    assert "waits: may the outline count?" in shown(journal(*TURN[:4], (MASTER, outline)))
+    wanted = ApprovalRequested(
+        approval_id=f"{ORDER_ID[:-1]}a",
+        call_id="c",
+        tool="run_shell",
+        digest="d",
+        arguments={"command": "make \x1b[2J"},
+    )
+    other = wanted.model_copy(update={"approval_id": f"{ORDER_ID[:-1]}b", "tool": "git_commit", "arguments": {}})
+    decided = ApprovalDecided(approval_id=wanted.approval_id, call_id="c", decision="approve")
+    asked = shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, other)))
+    assert "◆ waits: may it use run_shell? make ⟦U+001B⟧[2J · mcc orders approve 00000000000a (or deny)\n" in asked
+    assert "◆ waits: may it use git_commit? · mcc orders approve 00000000000b (or deny)" in asked
+    assert "◆ master" in asked
+    told = shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, other), (MASTER, decided)))
+    assert "run_shell" not in told and "may it use git_commit?" in told and "· approve" in told
+    outline = wanted.model_copy(update={"call_id": "", "tool": OUTLINE})
+    assert "waits: may the outline count? · mcc orders approve 00000000000a" in shown(
+        journal(*TURN[:4], (MASTER, outline))
+    )
+    question = QuestionAsked(question_id=f"{ORDER_ID[:-1]}c", call_id="c", question="Which of them?")
+    assert "◆ waits: Which of them? · mcc orders answer 00000000000c TEXT" in shown(
+        journal(*TURN[:4], (MASTER, question))
+    )
+
+
+def test_of_more_agents_than_fit_those_that_ask_people_are_seen_and_the_others_counted() -> None:
+    told: list[tuple[Origin, Fact]] = list(TURN[:4])
+    for number in range(60):
+        told.append(
+            (Origin(record_id=f"c{number}", parent_id="m", agent="explore", depth=1), started(f"Part {number}"))
+        )
+    wanted = ApprovalRequested(approval_id=ORDER_ID, call_id="c", tool="run_shell", digest="d")
+    picture = drawn(Story.of(journal(*told, (told[-1][0], wanted))), 10)
+    assert "◆ explore 60  Part 59" in picture and "may it use run_shell?" in picture
+    assert "Part 0" in picture and len(picture.splitlines()) < 10
+    *_, left = picture.splitlines()
+    seen = picture.count("Part ")
+    assert left == f"└─ … {60 - seen} more: {60 - seen} running"
+
+
+def test_agents_at_any_depth_keep_their_names_within_the_window() -> None:
+    told: list[tuple[Origin, Fact]] = list(TURN[:4])
+    for depth in range(1, 30):
+        above = f"c{depth - 1}" if depth > 1 else "m"
+        told.append((Origin(record_id=f"c{depth}", parent_id=above, agent="deep", depth=depth), started()))
+    lines = shown(journal(*told), 40).splitlines()
+    assert all(Text(line).cell_len <= 40 for line in lines)
+    assert all(f"◐ deep {depth}" in shown(journal(*told), 40) for depth in range(2, 30))
+
+
+def test_while_nothing_is_heard_of_an_order_the_tree_says_so() -> None:
+    story = Story.of(journal(*TURN))
+    story.away = (BEGAN, "refused \x1b[2J")
+    assert f"◷ not connected since {BEGAN.astimezone():%H:%M:%S}, tries again: refused ⟦U+001B⟧[2J" in drawn(story, 20)
+    assert story.heard_until(BEGAN + timedelta(seconds=9)) == BEGAN
+    story.away = None
+    assert story.heard_until(BEGAN + timedelta(seconds=9)) == BEGAN + timedelta(seconds=9)
+    assert "not connected" not in drawn(story, 20)
+
+
+def test_calls_that_are_not_drawn_are_counted() -> None:
+    names = ("read_file", "search_text")
+    calls = [(MASTER, call(f"k{number}", names[number % 2], path=f"{number}.py")) for number in range(40)]
+    ended = [(MASTER, result(f"k{number}", names[number % 2])) for number in range(40)]
+    told = [fact for pair in zip(calls, ended, strict=True) for fact in pair]
+    picture = drawn(Story.of(journal(*TURN[:4], *told)), 14)
+    assert "├─ … 34 earlier calls" in picture and "39.py" in picture
 
 
 def test_notes_of_one_kind_share_a_row_which_a_low_window_leaves_out() -> None:
     saved = [WorkspaceCheckpointed(checkpoint_id="1", call_id="c", files=files, bytes=8) for files in (1, 2, 3)]
     told = journal(*TURN[:5], *((MASTER, one) for one in saved))
-    assert shown(told).endswith("└── · checkpoint of 3 files (8 bytes) ×3")
+    assert shown(told).endswith("└─ · checkpoint of 3 files (8 bytes) ×3")
     assert "checkpoint" in drawn(Story.of(told), 8) and "checkpoint" not in drawn(Story.of(told), 3)
 
 

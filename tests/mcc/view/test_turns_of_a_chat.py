@@ -5,6 +5,7 @@ import pytest
 from mcc.contracts.blocks import blocks_of
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.journal import ControlApplied
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
@@ -67,6 +68,15 @@ def test_the_masters_text_stands_once_however_its_pieces_come(pieces: list[Delta
     *before, started_model, reply = entries(ASKED, (MASTER, replied()))
     middle: list[Entry | Delta] = [*pieces, started_model] if late else [started_model, *pieces]
     assert shown(*before, *middle, reply, *pieces) == SAID
+
+
+def test_a_cancel_of_the_turn_is_told_once_by_how_the_turn_ended() -> None:
+    def cancel(control_id: str) -> ControlApplied:
+        return ControlApplied(control_id=control_id, control="cancel", reason="stopped from the keyboard")
+
+    order = Origin(record_id=None, parent_id=None, agent=None, depth=0)
+    assert shown(*entries((order, cancel("a")), (MASTER, cancel("b")))) == []
+    assert any("cancel" in line for line in shown(*entries((CHILD, started()), (CHILD, cancel("c")))))
 
 
 def test_a_try_that_broke_off_leaves_its_text_and_the_next_one_is_told_whole() -> None:

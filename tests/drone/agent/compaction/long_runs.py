@@ -1,13 +1,12 @@
 """A run that is longer than its model's context: an agent that reads pages, and a model that can be asked to sum up."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.compaction.summary import AGENT
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.ports.report import Report
 from drone.agent.state.tree import Tree
@@ -22,6 +21,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
 
 ORDER = "order-1"
 SUMMARY = "## Goal\nRead all.\n## Findings\n- src/app.py:12 is short.\n## Done\n- read\n## Open\n- the rest"
@@ -62,6 +62,8 @@ class LongModel(ScriptedModel):
         super().__init__(self._write)
         self.rounds, self.window, self.length, self.sums_up, self.tells = rounds, window, length, sums_up, tells
         self.said = 0
+        self.before_round: dict[int, Callable[[], Awaitable[None]]] = {}
+        """What happens before its reply of that number."""
 
     @property
     def context_tokens(self) -> int | None:
@@ -74,6 +76,8 @@ class LongModel(ScriptedModel):
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         if tokens_of(ask) > self.window:
             raise ContextOverflow("Too long.", self.window, status=400)
+        if (happens := self.before_round.pop(self.said, None)) is not None:
+            await happens()
         await asyncio.sleep(0)  # as every real model does, it lets others go on meanwhile
         return await super().ask(ask, listener)
 

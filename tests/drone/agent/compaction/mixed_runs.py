@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from drone.agent.agent import AgentRuntime
 from drone.agent.compaction.summary import AGENT
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.ports.model import Ask, Listener, Reply
 from drone.agent.ports.report import Report
 from drone.agent.spending.budget import Budget
@@ -27,6 +26,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStarted, ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tests.drone.agent.compaction.long_runs import SUMMARY, asks_for_summary, tokens_of
 
 ORDER = "order-1"

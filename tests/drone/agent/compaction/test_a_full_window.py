@@ -3,16 +3,16 @@
 import asyncio
 import itertools
 
-from drone.agent.compaction.built import KEPT
 from drone.agent.compaction.compaction import NOT_SHOWN
 from drone.agent.compaction.summary import ATTEMPTS, COMPACTION_FAILED
-from drone.agent.ports.messages import AssistantMessage, UserMessage
 from drone.agent.ports.model import Ask, ModelError
 from drone.models.scripted import Line, Said
 from mcc.contracts.compaction import CompactedRecord
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.transcript.compaction.built import KEPT
+from mcc.transcript.messages import AssistantMessage, UserMessage
 from tests.drone.agent.compaction.long_runs import SUMMARY, LongModel, LongRun, tokens_of, unanswered
 
 

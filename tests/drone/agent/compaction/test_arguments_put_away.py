@@ -2,7 +2,6 @@
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.ports.journal import MemoryJournal
-from drone.agent.ports.messages import AssistantMessage
 from drone.agent.ports.model import Ask, WantedCall
 from drone.agent.state.tree import Tree
 from drone.agent.turns.turn import Task
@@ -16,6 +15,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
+from mcc.transcript.messages import AssistantMessage
 from tests.drone.agent.compaction.long_runs import ORDER, tokens_of, unanswered
 
 LONG = 12_000

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.compaction.built import AGENTS
 from drone.agent.state.tree import Tree
 from mcc.contracts.compaction import Clipped, TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
@@ -19,6 +18,7 @@ from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.shape import now
 from mcc.store.rows.forking import cut, forked
+from mcc.transcript.compaction.built import AGENTS
 from tests.drone.agent.compaction.long_runs import asks_for_summary, tokens_of, unanswered
 from tests.drone.agent.compaction.mixed_runs import ORDER, WINDOW, MixedRun, all_text
 

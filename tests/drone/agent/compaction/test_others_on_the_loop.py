@@ -3,12 +3,12 @@
 import asyncio
 
 from drone.agent.compaction.conversation import ShownConversation
-from drone.agent.compaction.cuts import ContextWindow
-from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 from drone.agent.state.record import RecordState
 from drone.agent.state.tree import Tree
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.entry import Origin
+from mcc.transcript.compaction.cuts import ContextWindow
+from mcc.transcript.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 
 HOSTILE = "".join(f"x{number}/y.py:3 must stay.\n" for number in range(5_000))
 

@@ -2,16 +2,17 @@
 
 import asyncio
 
-from drone.agent.compaction.built import PersonWords, words_of_people
-from drone.agent.compaction.cuts import kept_from
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.ports.model import Ask
-from drone.agent.ports.transcript import Transcript
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.blocks import ToolCall
-from mcc.contracts.compaction import TranscriptCompacted
+from mcc.contracts.compaction import NOTHING_CARRIED, TranscriptCompacted
 from mcc.contracts.delivery import AgentDelivered
 from mcc.contracts.usage import Usage
+from mcc.transcript.compaction.built import PersonWords, words_of_people
+from mcc.transcript.compaction.cuts import ContextWindow, kept_from
+from mcc.transcript.compaction.gathered import Gathered, Part
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from mcc.transcript.transcript import Transcript
 from tests.drone.agent.compaction.long_runs import asks_for_summary, size_of, tokens_of
 from tests.drone.agent.compaction.mixed_runs import MixedRun, all_text
 
@@ -48,6 +49,31 @@ def test_words_of_hundreds_of_messages_leave_room_in_the_summary_for_others() ->
     assert sum(map(len, lines)) < 3 * 1_800
     long = PersonWords("x" * 8_000)
     assert words_of_people([*words, long], 1_800, 9_000)[-1] == long.text
+
+
+def test_a_value_that_a_search_of_the_history_found_does_not_follow_its_correction() -> None:
+    corrected = UserMessage("The port of harbour-7 is now 6222.", by_person=True)
+    found = ToolResult("call", "history_search", "turn 3/1 person prompt: The port of harbour-7 is 6111.", False)
+    read = ToolResult("call", "read_file", "The port of quay-9 is 7333.", False)
+    part = Part((corrected, ToolResults((found,)), ToolResults((read,))), ((9, 1), (9, 2), (9, 3)))
+    kept = "\n".join(Gathered.of(part, (), NOTHING_CARRIED, ContextWindow(32_000)).kept)
+    assert "6222" in kept and "7333" in kept and "6111" not in kept
+
+
+def test_a_correction_stays_as_long_as_the_words_that_it_corrects_are_quoted() -> None:
+    def said(text: str) -> Part:
+        return Part((UserMessage(text, by_person=True),), ((1, 1),))
+
+    window = ContextWindow(8_000)
+    first = Gathered.of(said("The port of the harbour is 6111."), (), NOTHING_CARRIED, window)
+    gathered = Gathered.of(said("The port of the harbour is now 6222."), (), first.parts, window)
+    for turn in range(20):
+        others = " ".join(
+            f"The berth of ship {'abcdefghij'[turn % 10] * (n + turn)} is {4_000 + n}." for n in range(1, 9)
+        )
+        gathered = Gathered.of(said(others), (), gathered.parts, window)
+    shown = gathered.message("", "", "seed")
+    assert shown.index("6111") < shown.index("6222"), "who reads the first words reads the correction behind them"
 
 
 class Crowd(MixedRun):

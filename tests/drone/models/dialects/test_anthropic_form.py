@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.models.prices import TokenPrices
 from drone.models.retry import MOST_PAUSES, Unpaused
 from mcc.contracts.blocks import OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 
 STOP = {"type": "message_stop"}
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage
 from drone.models.dialects.chat import CHAT_SERVERS, ChatMessages
 from drone.models.dialects.differences import LEVELS
 from mcc.configuration.providers import PROVIDERS
@@ -15,6 +14,7 @@ from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
+from mcc.transcript.messages import AssistantMessage
 from tests.drone.models.conftest import chunk, sse, streamed
 from tests.drone.models.dialects.looped import StreamedAgent, called
 

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import ModelError, WantedCall
 from drone.models.dialects.gemini import UNSIGNED, Gemini
 from drone.models.prices import TokenPrices
 from drone.models.remote import ModelEndpoint
 from mcc.contracts.blocks import OpaqueBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 DONE = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}]}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.leaked_calls import leaked_calls
 from mcc.contracts.blocks import ThinkingBlock
 from mcc.contracts.record import RecordStatus
+from mcc.transcript.messages import ToolSpec
 from tests.drone.models.conftest import chunk, sse
 from tests.drone.models.dialects.looped import StreamedAgent
 

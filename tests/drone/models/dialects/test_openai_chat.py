@@ -5,10 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
 from drone.models.prices import TokenPrices, known_model
 from drone.models.remote import ModelEndpoint
+from mcc.transcript.messages import ToolSpec
 from tests.drone.models.loopback import Loopback
 
 TOOL = ToolSpec("read", "Read a file.", {"type": "object"})

@@ -25,9 +25,10 @@ from drone.tools.files.reading import read_file
 from drone.tools.frame.tool import FunctionTools
 from mcc.configuration.providers import Form
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.compaction import TranscriptCompacted
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import AgentStep, ToolFinished
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.record import NoteStep, RecordStatus
 from tests.drone.models.conftest import Provider
 from tests.drone.models.dialects import responding
@@ -215,15 +216,52 @@ async def test_a_fallback_that_takes_none_goes_on_without(tmp_path: Path) -> Non
     assert any("x/blind is not shown the pictures" in note for note in seer.notes())
 
 
-async def test_a_picture_that_its_provider_refuses_does_not_end_the_order(tmp_path: Path) -> None:
-    seer = Seer(tmp_path, "anthropic")
-    words = {"error": {"type": "invalid_request_error", "message": "messages.2: Could not process image"}}
-    seer.server.answers.insert(1, httpx.Response(400, json=words))
+def hidden_by(journal: MemoryJournal) -> list[TranscriptCompacted]:
+    facts = (entry.data for entry in journal.entries if isinstance(entry.data, TranscriptCompacted))
+    return [fact for fact in facts if fact.stage == "images"]
+
+
+REFUSALS = {
+    "for the picture": (400, "messages.2: Could not process image"),
+    "for the bytes of one": (400, "messages.2.content.0.source.base64: invalid"),
+    "without saying for what": (400, "Provider returned error"),
+    "by a gateway without a server that sees": (404, "No endpoints found that support image input"),
+    "by a server without eyes": (500, "image input is not supported - hint: you may need to provide the mmproj"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("form", SHOWN)
+async def test_a_request_that_is_refused_for_a_picture_does_not_end_the_order(
+    tmp_path: Path, form: Form, refusal: str
+) -> None:
+    seer = Seer(tmp_path, form)
+    status, words = REFUSALS[refusal]
+    seer.server.answers.insert(1, httpx.Response(status, json={"error": {"message": words}}))
     body = json.dumps(await seer.run())
     assert "[picture logo.png not shown: a provider refused it]" in body and DATA not in body
-    [step] = [entry.data for entry in seer.journal.entries if getattr(entry.data, "name", "") == "picture_refused"]
-    assert isinstance(step, AgentStep) and step.pictures == (seer.finished.images[0].artifact,)
-    assert "Could not process image" in step.message
+    [fact] = hidden_by(seer.journal)
+    assert fact.reason == "refused" and fact.pictures == (seer.finished.images[0].artifact,)
+    assert words in fact.message
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "Your credit balance is too low"),
+        (400, "tools.0.input_schema: invalid"),
+        (404, "The model m does not exist"),
+        (403, "No access to images"),
+    ],
+)
+async def test_a_request_that_is_refused_for_something_else_hides_no_picture(
+    tmp_path: Path, status: int, words: str
+) -> None:
+    seer = Seer(tmp_path, "anthropic")
+    seer.server.answers[1:] = [httpx.Response(status, json={"error": {"message": words}})] * 2
+    with pytest.raises(AssertionError):
+        await seer.run()
+    assert not hidden_by(seer.journal)
 
 
 async def test_a_picture_whose_bytes_are_gone_becomes_a_note(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports.messages import Picture, UserMessage
 from drone.agent.ports.model import Ask
 from drone.models.prices import KnownModel
 from mcc.configuration.providers import Form
 from mcc.contracts.blocks import ImageBlock
+from mcc.transcript.messages import Picture, UserMessage
 from tests.drone.models.conftest import Provider, RecordingListener
 from tests.drone.models.dialects.test_pictures_in_the_loop import ANSWERS, SEEING, Seer
 

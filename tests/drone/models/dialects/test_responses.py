@@ -9,15 +9,6 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from drone.agent.ports.messages import (
-    AssistantMessage,
-    Encodable,
-    Message,
-    ToolResult,
-    ToolResults,
-    ToolSpec,
-    UserMessage,
-)
 from drone.agent.ports.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
 from drone.models.prices import TokenPrices, known_model
@@ -30,6 +21,15 @@ from mcc.contracts.blocks import (
     ToolCall,
     ToolCallBlock,
     blocks_of,
+)
+from mcc.transcript.messages import (
+    AssistantMessage,
+    Encodable,
+    Message,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
 )
 from tests.drone.models.cuts import cuts
 from tests.drone.models.dialects import responding as wire

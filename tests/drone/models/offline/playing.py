@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Reply
 from drone.models.offline import OfflineModel
 from mcc.contracts.blocks import ToolCall
+from mcc.transcript.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from tests.drone.models.conftest import RecordingListener
 
 Answerer = Callable[[str, Mapping[str, Any]], str]

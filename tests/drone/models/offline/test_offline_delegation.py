@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
 from drone.models.offline.report import HONEST
+from mcc.transcript.messages import AssistantMessage, Message, UserMessage
 from tests.drone.models.offline.playing import ALL, READING, Failure, Game, delegating, play, spec
 
 

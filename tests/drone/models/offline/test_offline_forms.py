@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import ToolSpec
+from mcc.transcript.messages import ToolSpec
 from tests.drone.models.offline.playing import READING, Failure, Game, play
 
 FILES = {

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, AskHint, Listener, Reply
 from drone.generation import generate
 from drone.in_process import InProcessRunner
@@ -17,6 +16,7 @@ from drone.models.offline import OfflineModel
 from drone.models.remote import ModelEndpoint, WireFormat
 from drone.tools.catalog import Toolbox
 from mcc.documents import Blueprint
+from mcc.transcript.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from tests.drone.generation.holding import Document
 
 ENDPOINT = ModelEndpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")

@@ -4,7 +4,6 @@ import pytest
 
 from drone.agent.agent import AgentRuntime
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports.messages import UserMessage
 from drone.agent.ports.model import NOT_DONE, Ask, Model
 from drone.agent.ports.report import Cause, outcome_of
 from drone.models.offline import OfflineModel
@@ -12,6 +11,7 @@ from drone.models.offline.look import Wish, wish_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.transcript.messages import UserMessage
 from tests.drone.models.conftest import RecordingListener
 from tests.drone.models.offline.playing import ALL, READING, one
 

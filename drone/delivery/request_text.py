@@ -1,0 +1,97 @@
+"""The text of a request at a forge: ours stands between two marks, and what people write around it stays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drone.checkouts.pushing import PushedFile
+from drone.tools.frame.display_text import cut, strip_controls
+from mcc.contracts.invisible import escape_invisible
+from mcc.rules.patterns import Pattern
+
+BEGIN, END = "<!-- mcc-begin -->", "<!-- mcc-end -->"
+TITLE_CHARACTERS, SUMMARY_CHARACTERS, MOST_FILES = 200, 20_000, 200
+
+_SESSION = Pattern(r"<!-- mcc-session:([0-9a-f-]{36}) -->")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSummary:
+    """What a request says. `summary`: the order's answer, written by a model. `verdict`: what its gate and verifier
+    said. `cost_usd` None: not known. `link`: of the order's page, "" for none. `closes`: number of the issue that ends
+    with the merge."""
+
+    session_id: str
+    title: str
+    summary: str
+    files: Sequence[PushedFile]
+    verdict: str
+    cost_usd: float | None
+    order_id: str
+    link: str = ""
+    closes: int | None = None
+
+
+def mark_of(session_id: str) -> str:
+    """The mark by which a request is known as that of a session."""
+    return f"<!-- mcc-session:{session_id} -->"
+
+
+def session_in(body: str) -> str | None:
+    """The session whose mark the text has."""
+    marked = _SESSION.search(body)
+    return None if marked is None else marked[1]
+
+
+def title_line(text: str) -> str:
+    """One line for a title or a commit's subject."""
+    return cut(" ".join(escape_invisible(strip_controls(text)).split()), TITLE_CHARACTERS)
+
+
+def new_body(said: RequestSummary) -> str:
+    """The text of a new request."""
+    return f"{mark_of(said.session_id)}\n{BEGIN}\n{_block(said)}\n{END}\n"
+
+
+def changed_body(body: str, said: RequestSummary) -> str:
+    """The text of a request that is there, with ours in it brought up to date. Where somebody has deleted the marks,
+    ours comes last."""
+    mark = "" if session_in(body) else f"{mark_of(said.session_id)}\n"
+    block = f"{BEGIN}\n{_block(said)}\n{END}"
+    before, begin, rest = body.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if begin and end:
+        return f"{mark}{before}{block}{after}"
+    return f"{mark}{body.rstrip()}\n\n{block}\n".lstrip("\n")
+
+
+def _block(said: RequestSummary) -> str:
+    # A quotation: what a forge takes for a command at the beginning of a line is none there.
+    answer = _plain(cut(said.summary.strip(), SUMMARY_CHARACTERS))
+    quoted = "\n".join(f"> {line}".rstrip() for line in answer.splitlines())
+    parts = [f"**{_plain(said.title)}**", quoted, _files(said.files)]
+    facts = [said.verdict] if said.verdict else []
+    if said.cost_usd is not None:
+        facts.append(f"cost {said.cost_usd:,.4f} USD")
+    order = f"order `{said.order_id}`"
+    facts.append(f"[{order}]({said.link})" if said.link else order)
+    parts.append(" · ".join(facts))
+    if said.closes is not None:
+        parts.append(f"Closes #{said.closes}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _plain(text: str) -> str:
+    """A text of others that can neither end our part nor hide in it."""
+    return escape_invisible(strip_controls(text)).replace("<!--", "&lt;!--")
+
+
+def _files(files: Sequence[PushedFile]) -> str:
+    if not files:
+        return ""
+    lines = []
+    for file in files[:MOST_FILES]:
+        counted = "(binary)" if file.added is None else f"+{file.added:,} −{file.removed:,}"
+        lines.append(f"- `{_plain(file.path).replace('`', chr(39))}` {counted}")
+    if len(files) > MOST_FILES:
+        lines.append(f"- and {len(files) - MOST_FILES:,} more")
+    return "\n".join(lines)

@@ -1,0 +1,178 @@
+"""Calls of a forge's HTTP API: only to checked addresses, within limits of bytes and seconds; redirects are refused."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import httpx
+
+from drone.tools.frame.display_text import cut, strip_controls
+from mcc.addresses import AddressRefused, AddressRule, Endpoint, host_of, is_loopback
+
+CALL_SECONDS, CONNECT_SECONDS = 30.0, 10.0
+MOST_BYTES = 16_000_000
+"""The longest answer that is read: a page of a hundred requests, each with a long text."""
+
+LONGEST_WAIT_SECONDS = 3_600.0
+"""The longest pause that a forge may ask for."""
+
+Query: TypeAlias = Mapping[str, object]
+
+_PORTS = {"http": 80, "https": 443}
+_BUSY = (408, 425, 429)
+_RATE_LIMITS = ("rate limit", "abuse detection", "too many requests")
+_SHOWN = 500
+
+
+class ForgeBusy(Exception):
+    """The forge cannot be asked now; a later try may succeed. The message says why. `seconds`: after which pause, where
+    the forge said it."""
+
+    def __init__(self, sentence: str, seconds: float | None = None) -> None:
+        super().__init__(sentence)
+        self.seconds = seconds
+
+
+class ForgeRefused(Exception):
+    """The forge refuses what is asked for, and will refuse it again. `status` 0: nothing was sent."""
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class CheckedRoutes(httpx.AsyncBaseTransport):
+    """Sends each request to an address that the rule has checked. Of what goes through a proxy, which is for https to
+    other machines alone, no address is looked up here: the proxy decides where connections go."""
+
+    def __init__(self, rule: AddressRule, proxy: str | None = None) -> None:
+        self._rule = rule
+        self._proxy = proxy
+        self._direct = httpx.AsyncHTTPTransport(trust_env=False)
+        self._proxied = httpx.AsyncHTTPTransport(trust_env=False, proxy=proxy) if proxy else None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        if self._proxied is not None and url.scheme == "https" and not is_loopback(url.host):
+            return await self._proxied.handle_async_request(request)
+        endpoint = Endpoint(host_of(url.host), url.port or _PORTS[url.scheme])
+        address = (await self._rule.resolve(endpoint))[0]
+        checked = httpx.Request(
+            request.method,
+            url.copy_with(host=address.host, port=address.port),
+            headers=request.headers,  # Host is among them
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": url.host},
+        )
+        return await self._direct.handle_async_request(checked)
+
+    async def aclose(self) -> None:
+        await self._direct.aclose()
+        if self._proxied is not None:
+            await self._proxied.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeWire:
+    """The API at `address`, asked with these headers, the credential among them. `transport` is closed with it."""
+
+    address: str
+    headers: Mapping[str, str] = field(repr=False)
+    transport: httpx.AsyncBaseTransport
+
+    async def get(self, path: str, query: Query) -> Any:
+        """The answer to a question, as JSON. Raises `ForgeBusy`, `ForgeRefused`."""
+        return await self._ask("GET", path, query, None)
+
+    async def send(self, method: str, path: str, body: Mapping[str, object]) -> Any:
+        """The answer to a request that changes something. Raises `ForgeBusy`, after which it may have been carried out,
+        and `ForgeRefused`."""
+        return await self._ask(method, path, {}, body)
+
+    async def _ask(self, method: str, path: str, query: Query, body: Mapping[str, object] | None) -> Any:
+        request = httpx.Request(
+            method,
+            f"{self.address}{path}",
+            params={name: str(value) for name, value in query.items()} or None,
+            json=body,
+            headers={"user-agent": "mcc-drone", "accept-encoding": "identity", **self.headers},
+            extensions={"timeout": httpx.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS).as_dict()},
+        )
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                response = await self.transport.handle_async_request(request)
+                try:
+                    content = await _read(response)
+                finally:
+                    await response.aclose()
+        except AddressRefused as refused:
+            raise ForgeRefused(str(refused)) from refused
+        except TimeoutError as error:
+            raise ForgeBusy(f"{request.url.host} did not answer within {CALL_SECONDS:g} seconds.") from error
+        except (httpx.HTTPError, OSError) as error:
+            reason = cut(" ".join(strip_controls(str(error)).split()), 200) or type(error).__name__
+            raise ForgeBusy(f"{request.url.host} cannot be reached: {reason}.") from error
+        return _judged(request, response, content)
+
+
+async def _read(response: httpx.Response) -> bytes:
+    stream, content = response.stream, bytearray()
+    assert isinstance(stream, httpx.AsyncByteStream)
+    async for piece in stream:
+        content += piece
+        if len(content) > MOST_BYTES:
+            raise ForgeRefused(f"The forge answered with more than {MOST_BYTES:,} bytes, which nobody reads.")
+    return bytes(content)
+
+
+def _judged(request: httpx.Request, response: httpx.Response, content: bytes) -> Any:
+    """What the forge answered. Raises `ForgeBusy`, `ForgeRefused`."""
+    host, status = request.url.host, response.status_code
+    if 200 <= status < 300:
+        try:
+            return json.loads(content) if content else None
+        except (ValueError, RecursionError) as error:
+            raise ForgeRefused(f"What {host} answered is no JSON: is this the address of its API?", status) from error
+    said = _words(content)
+    if status >= 500 or status in _BUSY or (status == 403 and _is_rate_limit(response, said)):
+        pause = response.headers.get("retry-after", "")
+        seconds = min(float(pause), LONGEST_WAIT_SECONDS) if pause.isascii() and pause.isdigit() else None
+        raise ForgeBusy(f"{host} answered {status}{said}.", seconds)
+    if 300 <= status < 400:
+        raise ForgeRefused(
+            f"{host} answered {status}, which leads elsewhere and is not followed: has the project moved? Name its new "
+            "address.",
+            status,
+        )
+    raise ForgeRefused(f"{host} answered {status} to {request.method} {request.url.path}{said}.", status)
+
+
+def _is_rate_limit(response: httpx.Response, said: str) -> bool:
+    headers = response.headers
+    if "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0":
+        return True
+    return any(words in said.lower() for words in _RATE_LIMITS)
+
+
+def _words(content: bytes) -> str:
+    """What the forge says of an error, in brackets; "" where it says nothing that can be read."""
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    message = said.get("message") or said.get("error") if isinstance(said, dict) else None
+    details = said.get("errors") if isinstance(said, dict) else None
+    parts = [*_texts(message), *_texts(details)]
+    line = " ".join(strip_controls(": ".join(dict.fromkeys(parts))).split())
+    return f" ({cut(line, _SHOWN)})" if line else ""
+
+
+def _texts(value: object) -> list[str]:
+    """The texts in a message: it is one, a list of them, or a list of objects that have one."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return _texts(value.get("message"))
+    return [text for item in value[:10] for text in _texts(item)] if isinstance(value, list) else []

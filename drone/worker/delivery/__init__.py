@@ -1,0 +1,1 @@
+"""What follows the work of an order that is to be delivered."""

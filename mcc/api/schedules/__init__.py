@@ -1,0 +1,1 @@
+"""Schedules over HTTP, and the part of the sweep that fires them."""

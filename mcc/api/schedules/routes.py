@@ -1,0 +1,167 @@
+"""Schedules over HTTP: saved, changed, looked at before they are, and run now."""
+
+from itertools import islice
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path
+from fastapi.openapi.models import Example
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from mcc.api.access.callers import Caller, CallerHere
+from mcc.api.orders import check_disk
+from mcc.api.problems import Unacceptable
+from mcc.api.schedules.preparing import Preparing
+from mcc.api.service import (
+    API,
+    ERRORS,
+    Cursor,
+    Limit,
+    Service,
+    ServiceHere,
+    WindowHere,
+    answer,
+    answers,
+    page,
+    whole,
+)
+from mcc.contracts.answers import Listing
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.schedules import (
+    NewSchedule,
+    Schedule,
+    ScheduleChange,
+    ScheduleRun,
+    ScheduleToPreview,
+    Upcoming,
+)
+from mcc.contracts.shape import now
+from mcc.rules.mistakes import mistakes
+from mcc.schedules.timing import Timing
+from mcc.store.database.errors import ScheduleChanged
+
+router = APIRouter(prefix=API, tags=["schedules"])
+
+ScheduleId = Annotated[str, Path(max_length=200)]
+EXAMPLES: dict[str, Example] = {
+    "nightly": {
+        "summary": "A report each night",
+        "value": {
+            "name": "nightly-report",
+            "cron": "30 2 * * *",
+            "zone": "Europe/Berlin",
+            "order": {"prompt": "Report for {date}", "workspace": "/path/to/it"},
+        },
+    },
+    "interval": {
+        "summary": "Every ten minutes, one after the other, as turns of one session",
+        "value": {
+            "name": "watch",
+            "every_seconds": 600,
+            "order": {"prompt": "Look at the log since {previous.instant}", "labels": ["watch"]},
+            "session": "same",
+            "when_full": "queue",
+        },
+    },
+}
+
+
+@router.get("/schedules", responses=answers(Listing[Schedule]))
+async def schedules(service: ServiceHere, window: WindowHere) -> Response:
+    """All schedules by their names, each with its next instants and its last run."""
+    return whole(await service.offload(service.store.schedules.list), window)
+
+
+@router.post("/schedules", status_code=201, responses=answers(Schedule, 201))
+async def add(
+    new: Annotated[NewSchedule, Body(openapi_examples=EXAMPLES)], service: ServiceHere, caller: CallerHere
+) -> Response:
+    """Save a schedule. It begins now, and its orders are placed as the caller's.
+
+    Its order is tried at once: what could not be placed now is refused with 422.
+    """
+    await _try(service, caller, new)
+    saved = await service.write(service.store.schedules.add, new, by=caller.actor)
+    return answer(saved, 201, {"Location": f"schedules/{saved.id}"})
+
+
+@router.post("/schedules:preview", responses=answers(Upcoming))
+async def preview(asked: ScheduleToPreview, service: ServiceHere) -> Response:
+    """The next instants of a timetable, which is not saved."""
+    return answer(await service.offload(_upcoming, asked))
+
+
+@router.get("/schedules/{schedule_id}", responses=answers(Schedule))
+async def show(schedule_id: ScheduleId, service: ServiceHere) -> Response:
+    """One schedule."""
+    return answer(await service.offload(service.store.schedules.get, schedule_id))
+
+
+@router.patch("/schedules/{schedule_id}", responses=answers(Schedule))
+async def alter(schedule_id: ScheduleId, asked: ScheduleChange, service: ServiceHere, caller: CallerHere) -> Response:
+    """Change what is given, or pause and resume it. It begins anew from now on: what was due and not yet run is not run
+    any more. Its orders stay those of whoever saved it first."""
+    schedule = await service.offload(service.store.schedules.get, schedule_id)
+    try:
+        changed = asked.applied(schedule)
+    except ValidationError as error:
+        mistake = mistakes(error.errors(), NewSchedule)[0]
+        raise Unacceptable(mistake.field, f"{mistake.message}.") from error
+    if asked.model_fields_set != {"paused"} or not changed.paused:
+        await _try(service, caller, changed)
+    change = service.store.schedules.change
+    return answer(await service.write(change, schedule_id, schedule.version, changed, by=caller.actor))
+
+
+@router.delete("/schedules/{schedule_id}", status_code=204, responses=dict(ERRORS))
+async def remove(schedule_id: ScheduleId, service: ServiceHere, caller: CallerHere) -> Response:
+    """Remove a schedule and what is known of its runs. Orders that it has placed stay, and run on."""
+    await service.write(service.store.schedules.remove, schedule_id, by=caller.actor)
+    return Response(status_code=204)
+
+
+@router.get("/schedules/{schedule_id}/runs", responses=answers(Listing[ScheduleRun]))
+async def runs(schedule_id: ScheduleId, service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """What happened at its instants, newest first, for 90 days. One run `missed` stands for all instants that came
+    while no service ran, and were not caught up with."""
+    return page(await service.offload(service.store.schedules.runs, schedule_id, cursor=cursor, limit=limit))
+
+
+@router.post("/schedules/{schedule_id}/run", status_code=201, responses=answers(ScheduleRun, 201))
+async def run(schedule_id: ScheduleId, service: ServiceHere, caller: CallerHere) -> Response:
+    """Run it now, beside its timetable, as whoever saved it, also while it is paused. The answer says whether an order
+    was placed, and if not, why."""
+    made, order = await service.write(_run, service, schedule_id, caller)
+    if order is not None:
+        service.notices.placed(order)
+    return answer(made, 201)
+
+
+async def _try(service: Service, caller: Caller, new: NewSchedule) -> None:
+    """Raises what keeps its order from being placed now."""
+    order = await service.offload(preparing(service).tried, new, now())
+    for refused in (await service.ownership.refused_places(caller, [order])).values():
+        raise refused
+
+
+def preparing(service: Service) -> Preparing:
+    return Preparing(service.store, service.settings, service.catalogue)
+
+
+def _upcoming(asked: ScheduleToPreview) -> Upcoming:
+    timing = Timing.of(asked)
+    begun = timing.begun(asked.after or now())
+    timing.check_jitter(begun)
+    instants = tuple(islice(timing.after(begun), asked.count))
+    return Upcoming(next=instants, local=tuple(timing.shown(instant).isoformat() for instant in instants))
+
+
+def _run(service: Service, schedule_id: str, caller: Caller) -> tuple[ScheduleRun, WorkOrder | None]:
+    store = service.store
+    check_disk(service)
+    due = store.firing.asked(schedule_id, by=caller.actor)
+    fired = store.firing.fire(due, preparing(service).prepared(due), asked_by=caller.actor)
+    if fired is None or fired.run is None:
+        raise ScheduleChanged(f"the schedule {due.spec.name} was changed or has run at this moment: try again")
+    order_id = fired.run.order_id
+    return fired.run, None if order_id is None else store.orders.get(order_id)

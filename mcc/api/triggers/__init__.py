@@ -1,0 +1,1 @@
+"""Triggers over HTTP: deliveries from outside, and what became of them."""

@@ -1,0 +1,81 @@
+"""Drones and what they offer for an event loop: every call is awaited."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcc.client.async_connection import Connection
+from mcc.client.requests import fleet_calls as calls
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import ModelCheck, Offer
+    from mcc.contracts.drones import Drone
+    from mcc.contracts.examination import ExaminationTold
+    from mcc.contracts.tool_tests import ToolsApproved, ToolTested
+
+
+class Drones:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self, *, with_long_silent: bool = False) -> "Sequence[Drone]":
+        """Drones with a heartbeat within ten minutes, with `with_long_silent` within a day."""
+        return await self._connection.send(calls.list_drones(with_long_silent))
+
+    async def drain(self, name: str, *, hand_back: bool = False) -> "Sequence[Drone]":
+        """Tell a drone to take no orders; it ends those that it has, or with `hand_back` returns them to the queue.
+        Raises `NotFound` without a live drone of this name."""
+        return await self._connection.send(calls.drain(name, hand_back))
+
+    async def undrain(self, name: str) -> "Sequence[Drone]":
+        """Tell a drone to take orders again."""
+        return await self._connection.send(calls.undrain(name))
+
+
+class Doctor:
+    """What `mcc doctor` finds where the service runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def examine(self) -> "ExaminationTold":
+        """Its findings, at most ten seconds old."""
+        return await self._connection.send(calls.doctor())
+
+    async def fix(self) -> "ExaminationTold":
+        """Repair what can be repaired by rule, then look."""
+        return await self._connection.send(calls.fix())
+
+
+class Offers:
+    """What drones offer of one kind: agents, tools or models."""
+
+    def __init__(self, connection: Connection, kind: str) -> None:
+        self._connection = connection
+        self._kind = kind
+
+    async def list(self) -> "Sequence[Offer]":
+        return await self._connection.send(calls.list_offers(self._kind))
+
+
+class Agents(Offers):
+    async def get(self, name: str) -> "Offer":
+        """One agent with its prompt. Raises `NotFound`."""
+        return await self._connection.send(calls.agent(name))
+
+
+class Tools(Offers):
+    async def test(
+        self, server: str, tool: str | None = None, arguments: "Mapping[str, Any] | None" = None
+    ) -> "ToolTested":
+        """Let a drone connect to an MCP server, list its tools, and call `tool` if one is named, without approval."""
+        return await self._connection.send(calls.test_tools(server, tool, arguments or {}))
+
+    async def approve(self, server: str, tool: str | None = None) -> "ToolsApproved":
+        """Approve the tool definitions that an MCP server sent last: of `tool`, or of all its tools."""
+        return await self._connection.send(calls.approve_tools(server, tool))
+
+
+class Models(Offers):
+    async def check(self, names: Sequence[str] = ()) -> "Sequence[ModelCheck]":
+        """Check each of these models, or all where none is named, by one small call; the calls cost a little."""
+        return await self._connection.send(calls.check_models(names))

@@ -1,0 +1,70 @@
+"""Schedules and triggers for an event loop: every call is awaited."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcc.client.async_connection import Connection
+from mcc.client.requests import schedule_calls as calls
+from mcc.client.requests import trigger_calls
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.schedules import Schedule, ScheduleRun, Upcoming
+    from mcc.contracts.triggers import Trigger, TriggerDelivery
+
+
+class Schedules:
+    """Those of others are changed and run with the right `operate`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self) -> "Sequence[Schedule]":
+        """All, by their names, each with its next instants and its last run."""
+        return (await self._connection.send(calls.schedules())).items
+
+    async def get(self, schedule_id: str) -> "Schedule":
+        """Raises `NotFound`."""
+        return await self._connection.send(calls.schedule(schedule_id))
+
+    async def add(self, name: str, order: dict[str, Any], **fields: Any) -> "Schedule":
+        """Save a schedule, which begins now. `order`: the fields of each order, with `{CEL}` in its prompt, workspace,
+        ref, labels and metadata. `fields` are the others of `NewSchedule`: `cron` with `zone`, or `every_seconds`, and
+        how it runs. Raises `Invalid` for what could not be placed now."""
+        return await self._connection.send(calls.add({"name": name, "order": order, **fields}))
+
+    async def change(self, schedule_id: str, **fields: Any) -> "Schedule":
+        """Change the fields that are given, or pause and resume it with `paused`. It begins anew from now on."""
+        return await self._connection.send(calls.change(schedule_id, fields))
+
+    async def remove(self, schedule_id: str) -> None:
+        """Orders that it has placed stay, and run on."""
+        await self._connection.send(calls.remove(schedule_id))
+
+    async def runs(self, schedule_id: str, *, cursor: str | None = None, limit: int = 50) -> "Listing[ScheduleRun]":
+        """One page of what happened at its instants, newest first."""
+        return await self._connection.send(calls.runs(schedule_id, cursor, limit))
+
+    async def run(self, schedule_id: str) -> "ScheduleRun":
+        """Run it now, beside its timetable; the answer says whether an order was placed."""
+        return await self._connection.send(calls.run(schedule_id))
+
+    async def preview(self, **fields: Any) -> "Upcoming":
+        """The next instants of a timetable that is not saved: `cron` with `zone`, or `every_seconds`; `after`,
+        `count`."""
+        return await self._connection.send(calls.preview(fields))
+
+
+class Triggers:
+    """What from outside becomes an order, by the tables of `mcc.toml`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self) -> "Sequence[Trigger]":
+        """All, by their names, each with its newest delivery."""
+        return (await self._connection.send(trigger_calls.triggers())).items
+
+    async def deliveries(self, name: str, *, cursor: str | None = None, limit: int = 50) -> "Listing[TriggerDelivery]":
+        """One page of what was delivered to this trigger, newest first, with the right `operate`. Raises `NotFound`."""
+        return await self._connection.send(trigger_calls.deliveries(name, cursor, limit))

@@ -1,0 +1,29 @@
+"""The table of what was delivered to triggers."""
+
+import sqlalchemy as sa
+from sqlmodel import Field
+
+from mcc.store.database.columns import Row, partial_index
+
+
+class TriggerDeliveryRow(Row, table=True):
+    """A delivery that came. `key`: its id, or what stands for its body. `body_digest`: the SHA-256 of its body in
+    hexadecimal, where the same body is the same delivery whatever its id."""
+
+    __tablename__ = "trigger_deliveries"
+    __table_args__ = (
+        partial_index("trigger_bodies", "trigger", "body_digest", where="body_digest IS NOT NULL", unique=True),
+        sa.Index("trigger_deliveries_by_time", "trigger", "at"),
+        sa.Index("old_trigger_deliveries", "at"),
+    )
+
+    trigger: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    body_digest: str | None = None
+    verdict: str
+    order_id: str | None = None
+    why_json: str | None = None
+    at: int = Field(sa_type=sa.BigInteger)
+
+
+TRIGGER_DELIVERIES = Row.metadata.tables["trigger_deliveries"]

@@ -1,0 +1,1 @@
+"""Rows of doors: of the ways in which orders come by themselves."""

@@ -1,0 +1,1 @@
+"""What people read of orders and write beside them: journals in short, and drafts."""

@@ -1,0 +1,141 @@
+"""The courier of a service: makes deliveries of what happened, claims those that are due, and tries them."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+
+from mcc.addresses import AddressRule, look_up, services_in
+from mcc.configuration.network import endpoints_of
+from mcc.contracts.ids import fresh_id
+from mcc.redaction import Redactor, WatchedSecrets
+from mcc.settings import ServiceSettings
+from mcc.store.database.errors import StoreError
+from mcc.store.doors.deliveries import ClaimedDelivery, TryResult
+from mcc.store.doors.fanning_out import EVENTS_AT_ONCE
+from mcc.store.store import BoundedOffload, Offload, Store
+from mcc.webhooks.body import body_of
+from mcc.webhooks.sending import WebhookAnswer, WebhookForm, WebhookSender
+from mcc.webhooks.signing import headers_of
+from mcc.webhooks.slots import QUICK_SECONDS, TrySlots
+
+LOOK_SECONDS = 0.5
+GAPS_SECONDS = (5, 60, 300, 1_800, *(hours * 3_600 for hours in (2, 5, 10, 14, 18, 22)))
+"""Between one try and the next; after the last of them a delivery is dead, 71.6 hours after its first try."""
+
+JITTER = 0.1
+
+log = structlog.get_logger("mcc.webhooks.courier")
+
+
+class Courier:
+    """Runs in the event loop of a service; what blocks runs in threads of `offload`.
+
+    `public_url`: where links lead to. `redactor` removes the secrets that the service knows.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sender: WebhookSender,
+        offload: Offload,
+        *,
+        public_url: str,
+        redactor: Callable[[], Redactor] = Redactor,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._sender = sender
+        self._offload = offload
+        self._public_url = public_url
+        self._redactor = redactor
+        self._chance = chance or random.Random()
+        self._who = fresh_id()
+        self._slots = TrySlots()
+        self._held: dict[str, ClaimedDelivery] = {}
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled. What is being tried then is given back, as it is not known what became of it."""
+        trouble = ""
+        try:
+            async with asyncio.TaskGroup() as tries:
+                while True:
+                    self._ended.clear()
+                    try:
+                        more = await self._begin(tries)
+                        trouble = ""
+                    except StoreError as problem:
+                        # Once per outage, not twice a second.
+                        if str(problem) != trouble:
+                            log.warning("webhooks wait for the database", problem=str(problem))
+                        more, trouble = False, str(problem)
+                    if not more:
+                        # Not wait_for, which may swallow a cancellation that comes together with the event.
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(LOOK_SECONDS):
+                                await self._ended.wait()
+        finally:
+            with suppress(StoreError):
+                await self._offload(self._store.webhooks.deliveries.let_go, list(self._held.values()), self._who)
+
+    async def once(self) -> None:
+        """Look once, and wait until what was tried has come to something. Raises `StoreError`."""
+        async with asyncio.TaskGroup() as tries:
+            while await self._begin(tries):
+                pass
+
+    async def _begin(self, tries: asyncio.TaskGroup) -> bool:
+        """Begin the tries for which there is room now; answers whether there is more to look at at once."""
+        events = await self._offload(self._store.webhooks.fanning_out.advance)
+        wanted = self._slots.free_for(await self._offload(self._store.webhooks.deliveries.due))
+        for claimed in await self._offload(self._store.webhooks.deliveries.claim, self._who, wanted):
+            self._slots.begin(claimed.receiver)
+            self._held[claimed.id] = claimed
+            tries.create_task(self._try(claimed))
+        return events >= EVENTS_AT_ONCE
+
+    async def _try(self, claimed: ClaimedDelivery) -> None:
+        quick = None
+        try:
+            began = asyncio.get_running_loop().time()
+            result = await self._told(claimed)
+            quick = result.delivered and asyncio.get_running_loop().time() - began < QUICK_SECONDS
+            await self._offload(self._store.webhooks.deliveries.settle, claimed, self._who, result)
+            del self._held[claimed.id]
+        except StoreError as problem:
+            # Nobody knows what became of it, so it is tried again when its hold has ended, with the same id.
+            log.warning("what became of a webhook could not be noted", delivery=claimed.id, problem=str(problem))
+            self._held.pop(claimed.id, None)
+        finally:
+            self._slots.end(claimed.receiver, quick=quick)
+            self._ended.set()
+
+    async def _told(self, claimed: ClaimedDelivery) -> TryResult:
+        message = await self._offload(self._store.webhooks.messages.read, claimed)
+        if isinstance(message, str):
+            return TryResult(False, error=message)
+        body = await self._offload(body_of, message.happening, self._public_url, self._redactor())
+        headers = headers_of(claimed.id, self._store.database.clock.now(), body, message.secrets)
+        answer = await self._sender.post(message.url, headers, body)
+        return self._result(claimed, answer)
+
+    def _result(self, claimed: ClaimedDelivery, answer: WebhookAnswer) -> TryResult:
+        again = None
+        if not answer.gone and claimed.tries < len(GAPS_SECONDS):
+            gap = GAPS_SECONDS[claimed.tries] * self._chance.uniform(1 - JITTER, 1 + JITTER)
+            again = max(gap, answer.after_seconds)
+        error = self._redactor().text(answer.error)
+        return TryResult(answer.delivered, answer.status, error, again, answer.gone)
+
+
+def courier_of(settings: ServiceSettings, store: Store, served_at: str, secrets: WatchedSecrets) -> Courier:
+    """The courier of the service that listens at the address `served_at`."""
+    offload = BoundedOffload(4, "webhooks")
+    own = services_in((settings.database_url, settings.redis_url, served_at))
+    private = endpoints_of(settings.webhooks.allow_private)
+    rule = AddressRule(lambda host: offload(look_up, host), own=own, allow_private=private)
+    sender = WebhookSender(WebhookForm(settings.webhooks), rule)
+    return Courier(store, sender, offload, public_url=settings.public_url or served_at, redactor=secrets)

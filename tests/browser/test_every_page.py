@@ -1,0 +1,76 @@
+"""Every page, light and dark, wide and on a phone: drawn, without a complaint, and without a fault of accessibility."""
+
+from pathlib import Path
+
+import pytest
+
+from mcc.contracts.callers import Role
+from mcc.store.store import Store
+from tests.browser.conftest import PHONE, WIDE, OpenPage, or_skip
+from tests.browser.seeds import add_person, add_token, answer_usage, seed, seed_document
+
+ROOT = Path(__file__).parents[2]
+SHOWS = {
+    "": "master asks for run_shell",
+    "orders": "Explain this repository",
+    "orders/new": "What is to be done",
+    "orders/DONE": "It counts ducks.",
+    "orders/DONE?tab=timeline": "Structure and entry points",
+    "orders/DONE?tab=changes": "It changed nothing.",
+    "orders/DONE?tab=journal": "agent.started",
+    "orders/DONE?tab=calls": "model.started",
+    "orders/ASKING": "Decide",
+    "orders/QUEUED": "Translate the how-to pages",
+    "orders?by=failure": "Nothing failed.",
+    "sessions": "1 turn",
+    "agents": "The agent master.",
+    "tools": "read_file",
+    "models": "offline",
+    "orders/DONE/vs/ASKING": "It counts ducks.",
+    "documents": "a dry valley",
+    "documents/DOCUMENT": "bed-3",
+    "documents/DOCUMENT?node=%2Fbed-1": "What grows without rain",
+    "documents/DOCUMENT?node=%2Fbed-2": "Use steps of five.",
+    "mcp-servers": "No MCP server.",
+    "usage": "75 % from cache",
+    "doctor": "mcc db upgrade",
+    "drones": "at work, of 10 slots",
+    "people": "Ada",
+    "tokens": "the nightly job",
+    "audit": "person.added",
+    "me": "As the system",
+    "device": "The code that mcc login shows",
+}
+"""A text of each page that is there once it is drawn."""
+
+GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+RUN = """axe.run().then((found) => found.violations.map(
+  (each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`))"""
+
+
+@pytest.fixture(scope="session")
+def axe() -> Path:
+    kept = sorted((ROOT / ".venv").glob("axe-core-*.js"))
+    if not kept:
+        or_skip("axe-core is not there: scripts/axe-core says why")
+    return kept[-1]
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_is_drawn_and_axe_finds_nothing(
+    theme: str, size: tuple[int, int], axe: Path, store: Store, open_page: OpenPage
+) -> None:
+    seeded, document = seed(store), seed_document(store)
+    add_person(store, "Ada", Role.OPERATOR)
+    add_token(store, "the nightly job")
+    page = open_page("", theme, size, axe)
+    answer_usage(page)
+    found = {}
+    for path, text in SHOWS.items():
+        address = path.replace("DONE", seeded.done).replace("ASKING", seeded.asking).replace("QUEUED", seeded.queued)
+        address = address.replace("DOCUMENT", document)
+        page.evaluate(GO, f"/{address}")
+        page.locator("main").get_by_text(text).first.wait_for()
+        found[path] = page.evaluate(RUN)
+    assert {path: faults for path, faults in found.items() if faults} == {}
