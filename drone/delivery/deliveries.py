@@ -15,7 +15,6 @@ from drone.delivery.delivering import CannotDeliver, Delivering, DeliveryHands, 
 from drone.delivery.delivery_record import DeliveryTarget
 from drone.delivery.forges import client_of
 from drone.delivery.request_text import RequestSummary
-from drone.delivery.wire import CheckedRoutes
 from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
 from drone.tools.git.program import Git
@@ -27,6 +26,7 @@ from mcc.contracts.git_delivery import DELIVER, Deliver, GitDelivery
 from mcc.contracts.ids import delivery_record_id, root_record_id
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.forges.wire import CheckedRoutes
 
 
 class DeliveredWork(NamedTuple):

@@ -24,7 +24,6 @@ from drone.delivery.committing import Committing
 from drone.delivery.delivery_record import DeliveryRecord, DeliveryTarget
 from drone.delivery.forges import AlreadyOpen, ForgeClient, MergeRequest, NewMergeRequest
 from drone.delivery.request_text import RequestSummary, changed_body, new_body, session_in, title_line
-from drone.delivery.wire import ForgeBusy, ForgeRefused
 from drone.sandbox.places.paths import PathError
 from drone.tools.frame.tool import ToolFailed
 from mcc.contracts.entry import Origin
@@ -36,6 +35,7 @@ from mcc.contracts.git_delivery import (
     GitDelivery,
 )
 from mcc.contracts.journal import AgentStep
+from mcc.forges.wire import ForgeBusy, ForgeRefused
 from mcc.permission.judging import INSTEAD
 from mcc.transcript.messages import ToolSpec
 

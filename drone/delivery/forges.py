@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import httpx
 
-from drone.delivery.wire import ForgeRefused, ForgeWire
 from mcc.configuration.forges import Forge
+from mcc.forges.wire import ForgeRefused, ForgeWire, forge_wire
 
 RequestState = Literal["open", "closed", "merged"]
 
@@ -59,17 +59,14 @@ class ForgeClient(Protocol):
 def client_of(forge: Forge, project: str, token: str, transport: httpx.AsyncBaseTransport) -> ForgeClient:
     """The client for a project of a configured forge."""
 
-    def wire(headers: Mapping[str, str]) -> ForgeWire:
-        return ForgeWire(forge.api_address, headers, transport)
-
+    wire = forge_wire(forge, token, transport)
     match forge.kind:
         case "github":
-            headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
-            return GitHubProject(wire({**headers, "authorization": f"Bearer {token}"}), project)
+            return GitHubProject(wire, project)
         case "gitlab":
-            return GitLabProject(wire({"accept": "application/json", "authorization": f"Bearer {token}"}), project)
+            return GitLabProject(wire, project)
         case "gitea":
-            return GiteaProject(wire({"accept": "application/json", "authorization": f"token {token}"}), project)
+            return GiteaProject(wire, project)
         case _:
             assert_never(forge.kind)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from drone.checkouts.pushing import PushedFile
 from drone.tools.frame.display_text import cut, strip_controls
 from mcc.contracts.invisible import escape_invisible
+from mcc.forges.words import plain, quoted
 from mcc.rules.patterns import Pattern
 
 BEGIN, END = "<!-- mcc-begin -->", "<!-- mcc-end -->"
@@ -65,10 +66,8 @@ def changed_body(body: str, said: RequestSummary) -> str:
 
 
 def _block(said: RequestSummary) -> str:
-    # A quotation: what a forge takes for a command at the beginning of a line is none there.
-    answer = _plain(cut(said.summary.strip(), SUMMARY_CHARACTERS))
-    quoted = "\n".join(f"> {line}".rstrip() for line in answer.splitlines())
-    parts = [f"**{_plain(said.title)}**", quoted, _files(said.files)]
+    answer = quoted(cut(said.summary.strip(), SUMMARY_CHARACTERS))
+    parts = [f"**{plain(said.title)}**", answer, _files(said.files)]
     facts = [said.verdict] if said.verdict else []
     if said.cost_usd is not None:
         facts.append(f"cost {said.cost_usd:,.4f} USD")
@@ -80,18 +79,13 @@ def _block(said: RequestSummary) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _plain(text: str) -> str:
-    """A text of others that can neither end our part nor hide in it."""
-    return escape_invisible(strip_controls(text)).replace("<!--", "&lt;!--")
-
-
 def _files(files: Sequence[PushedFile]) -> str:
     if not files:
         return ""
     lines = []
     for file in files[:MOST_FILES]:
         counted = "(binary)" if file.added is None else f"+{file.added:,} −{file.removed:,}"
-        lines.append(f"- `{_plain(file.path).replace('`', chr(39))}` {counted}")
+        lines.append(f"- `{plain(file.path).replace('`', chr(39))}` {counted}")
     if len(files) > MOST_FILES:
         lines.append(f"- and {len(files) - MOST_FILES:,} more")
     return "\n".join(lines)

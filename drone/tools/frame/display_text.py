@@ -3,18 +3,15 @@
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mcc.contracts.invisible import controls_in
+from mcc.contracts.plain_text import BETWEEN, word_end
+from mcc.contracts.plain_text import LONGEST_WORD as LONGEST_WORD
+from mcc.contracts.plain_text import cut as cut
+from mcc.contracts.plain_text import strip_controls as strip_controls
 
-_ESCAPES = re.compile(
-    "(?:\x1b\\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # OSC: titles, links, clipboard
-    "|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\\\|\x9c)?"  # DCS, SOS, PM, APC
-    "|(?:\x1b\\[|\x9b)[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]?"  # CSI
-    "|\x1b[\x20-\x2f]*[\x30-\x7e]?"  # the other escapes
-)
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VISIBLE_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _PICTURES: Mapping[str, str] = {
     **{chr(code): chr(0x2400 + code) for code in range(0x20)},
@@ -22,11 +19,6 @@ _PICTURES: Mapping[str, str] = {
     **{chr(code): f"␛{chr(code - 0x40)}" for code in range(0x80, 0xA0)},
 }
 """A picture for each control character; a C1 control is shown as its equivalent, ESC with a letter."""
-
-_BETWEEN_WORDS = frozenset(" \t\r\n\"'`,;:<>()[]{}|&")
-_BETWEEN: frozenset[object] = _BETWEEN_WORDS | frozenset(map(ord, _BETWEEN_WORDS))
-LONGEST_WORD = 16_384
-"""Characters; a longer word is cut inside. No secret key is longer."""
 
 
 def display_path(path: str) -> str:
@@ -60,38 +52,19 @@ def show_controls(text: str) -> tuple[str, int]:
     return _VISIBLE_CONTROLS.subn(lambda found: _PICTURES[found[0]], text)
 
 
-def strip_controls(text: str) -> str:
-    """`text` without ECMA-48 sequences and control characters; tabs and line ends stay, a lone `\\r` becomes `\\n`."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
-
-
 def word_after(line: bytes, at: int, last: int) -> int:
     """The offset, at or after `at`, where the first complete word begins.
 
     A word that reaches from `at` to `last` is cut at the character boundary nearest to `at`.
     """
-    if at == 0 or line[at - 1] in _BETWEEN:
+    if at == 0 or line[at - 1] in BETWEEN:
         return at
-    return next((here + 1 for here in range(at, last) if line[here] in _BETWEEN), _character_start(line, at))
+    return next((here + 1 for here in range(at, last) if line[here] in BETWEEN), _character_start(line, at))
 
 
 def word_before(line: bytes, at: int, first: int = 0) -> int:
     """The offset, at or before `at`, where the last complete word ends; the counterpart of `word_after`."""
-    return _character_start(line, at) if (end := _word_end(line, at, first)) is None else end
-
-
-def cut(text: str, characters: int) -> str:
-    """The beginning of `text`, in whole words, of at most so many characters."""
-    if len(text) <= characters:
-        return text
-    return text[:characters] if (end := _word_end(text, characters, 0)) is None else text[:end].rstrip()
-
-
-def _word_end(text: Sequence[object], at: int, first: int) -> int | None:
-    if at == len(text) or text[at] in _BETWEEN:
-        return at
-    first = max(first, at - LONGEST_WORD)
-    return next((here + 1 for here in range(at - 1, first, -1) if text[here] in _BETWEEN), None)
+    return _character_start(line, at) if (end := word_end(line, at, first)) is None else end
 
 
 def _character_start(line: bytes, at: int) -> int:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from drone.delivery.forges import AlreadyOpen, ForgeClient, NewMergeRequest, client_of
-from drone.delivery.wire import CheckedRoutes, ForgeBusy, ForgeRefused
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.forges import Forge
+from mcc.forges.wire import CheckedRoutes, ForgeBusy, ForgeRefused
 from tests.drone.delivery.forge import TOKEN, Failing, FakeForge
 from tests.drone.tools.git_scene import Scene
 

@@ -1,15 +1,16 @@
-"""Calls of a forge's HTTP API: only to checked addresses, within limits of bytes and seconds; redirects are refused."""
+"""Calls of the HTTP API of a forge or a chat: only to checked addresses, within limits; redirects are refused."""
 
 import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import httpx
 
-from drone.tools.frame.display_text import cut, strip_controls
 from mcc.addresses import AddressRefused, AddressRule, Endpoint, host_of, is_loopback
+from mcc.configuration.forges import Forge
+from mcc.contracts.plain_text import cut, strip_controls
 
 CALL_SECONDS, CONNECT_SECONDS = 30.0, 10.0
 MOST_BYTES = 16_000_000
@@ -28,11 +29,17 @@ _SHOWN = 500
 
 class ForgeBusy(Exception):
     """The forge cannot be asked now; a later try may succeed. The message says why. `seconds`: after which pause, where
-    the forge said it."""
+    the forge said it. `status`: that of its answer; None: there was none, or none that was read."""
 
-    def __init__(self, sentence: str, seconds: float | None = None) -> None:
+    def __init__(self, sentence: str, seconds: float | None = None, status: int | None = None) -> None:
         super().__init__(sentence)
         self.seconds = seconds
+        self.status = status
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether what was asked for may have been carried out all the same."""
+        return self.status is None or self.status >= 500
 
 
 class ForgeRefused(Exception):
@@ -87,8 +94,8 @@ class ForgeWire:
         return await self._ask("GET", path, query, None)
 
     async def send(self, method: str, path: str, body: Mapping[str, object]) -> Any:
-        """The answer to a request that changes something. Raises `ForgeBusy`, after which it may have been carried out,
-        and `ForgeRefused`."""
+        """The answer to a request that changes something. Raises `ForgeBusy`, after which it may have been carried out
+        (`may_be_done`), and `ForgeRefused`."""
         return await self._ask(method, path, {}, body)
 
     async def _ask(self, method: str, path: str, query: Query, body: Mapping[str, object] | None) -> Any:
@@ -97,7 +104,7 @@ class ForgeWire:
             f"{self.address}{path}",
             params={name: str(value) for name, value in query.items()} or None,
             json=body,
-            headers={"user-agent": "mcc-drone", "accept-encoding": "identity", **self.headers},
+            headers={"user-agent": "mcc", "accept-encoding": "identity", **self.headers},
             extensions={"timeout": httpx.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS).as_dict()},
         )
         try:
@@ -117,13 +124,31 @@ class ForgeWire:
         return _judged(request, response, content)
 
 
+def forge_wire(forge: Forge, token: str, transport: httpx.AsyncBaseTransport) -> ForgeWire:
+    """The wire to a configured forge, as its kind wants to be asked."""
+    match forge.kind:
+        case "github":
+            headers = {
+                "accept": "application/vnd.github+json",
+                "x-github-api-version": "2022-11-28",
+                "authorization": f"Bearer {token}",
+            }
+        case "gitlab":
+            headers = {"accept": "application/json", "authorization": f"Bearer {token}"}
+        case "gitea":
+            headers = {"accept": "application/json", "authorization": f"token {token}"}
+        case _:
+            assert_never(forge.kind)
+    return ForgeWire(forge.api_address, headers, transport)
+
+
 async def _read(response: httpx.Response) -> bytes:
     stream, content = response.stream, bytearray()
     assert isinstance(stream, httpx.AsyncByteStream)
     async for piece in stream:
         content += piece
         if len(content) > MOST_BYTES:
-            raise ForgeRefused(f"The forge answered with more than {MOST_BYTES:,} bytes, which nobody reads.")
+            raise ForgeRefused(f"The answer has more than {MOST_BYTES:,} bytes, which nobody reads.")
     return bytes(content)
 
 
@@ -139,7 +164,7 @@ def _judged(request: httpx.Request, response: httpx.Response, content: bytes) ->
     if status >= 500 or status in _BUSY or (status == 403 and _is_rate_limit(response, said)):
         pause = response.headers.get("retry-after", "")
         seconds = min(float(pause), LONGEST_WAIT_SECONDS) if pause.isascii() and pause.isdigit() else None
-        raise ForgeBusy(f"{host} answered {status}{said}.", seconds)
+        raise ForgeBusy(f"{host} answered {status}{said}.", seconds, status)
     if 300 <= status < 400:
         raise ForgeRefused(
             f"{host} answered {status}, which leads elsewhere and is not followed: has the project moved? Name its new "
