@@ -22,9 +22,9 @@ test: ## all tests
 check: ## style, format and types (ARGS=--fix repairs)
 	@scripts/check $(ARGS)
 
-judges: ## what judges from outside say: what a shortened talk still knows, and what is found again in it
+judges: ## what judges from outside say, as a table: docs/judges.md; 1 where a row got worse
 	@scripts/env dev
-	@.venv/bin/python -m pytest tests/judges $(ARGS)
+	@.venv/bin/python -m tests.judges $(ARGS)
 
 bench: ## all benchmarks, and each promised figure beside the measured one
 	@scripts/env dev

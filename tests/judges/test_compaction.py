@@ -7,6 +7,7 @@ from compaction_kit.benchmark import run_budget_benchmark
 
 from tests.judges.compaction import Forgetful, Ours
 
+JUDGE = "compaction-conformance-kit"
 ROUNDS = 50
 
 

@@ -18,6 +18,8 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import ToolFinished
 
+JUDGE = "crashresume"
+
 INPUTS = ("first", "second", "third")
 
 

@@ -6,6 +6,8 @@ from drone.worker.loop import AsyncStore
 from tests.conformance.store.scene import Scene
 from tests.judges.history import Talk, held_in, missed, talks
 
+JUDGE = "compaction-conformance-kit"
+
 
 @pytest.mark.parametrize("talk", talks(), ids=lambda talk: talk.name.replace(" ", "-"))
 async def test_each_canary_is_found_by_its_question(scene: Scene, talk: Talk) -> None:
