@@ -2,7 +2,8 @@
 
 `/console/BUILD/NAME` answers them. A browser keeps them for good, since another content means another build. Our styles
 and pictures stand in `static/`. What was packed from other projects, in `vendor/`, and our modules, in `island/`, are
-sent as one script, ours without blanks: `app.js`.
+sent as one script, ours without blanks: `app.js`. Pages that few look at stand in `annex/`, and are sent as a second
+script, which uses what the first declares: `annex.js`.
 """
 
 import hashlib
@@ -15,14 +16,17 @@ from pathlib import Path
 
 from mcc.console import joining, naming, squeezing
 from mcc.console.joining import joined, unpacked
-from mcc.console.squeezing import squeezed
+from mcc.console.squeezing import squeezed_apart
 
 BUILD_DIGITS = 12
 
 SCRIPT = "app.js"
-"""The script into which all modules are joined."""
+"""The script into which the modules are joined that every page needs."""
 
-PARTS = ("island", "static", "vendor")
+ANNEX = "annex.js"
+"""The script of the other pages, loaded when one of these is looked at first."""
+
+PARTS = ("island", "annex", "static", "vendor")
 """The folders of what a browser gets."""
 
 MEDIA_TYPES: Mapping[str, str] = {
@@ -58,17 +62,19 @@ class Console:
     shell: str
     room: Traversable
     scripts: tuple[str, ...] = (SCRIPT,)
-    """All are loaded at once: a page that loaded one later could miss it after an upgrade of the service."""
+    """Those that are loaded at once. What is loaded later may be missing after an upgrade of the service."""
 
     @cached_property
     def files(self) -> Mapping[str, PageFile]:
         """All by name. Takes half a second at first, which a service spends when somebody opens the page.
 
-        Raises `ValueError` when the modules are no one script.
+        Raises `ValueError` when the modules cannot be joined.
         """
         modules, packed = _modules(self.room / "island"), _modules(self.room / "vendor")
-        script = unpacked(packed, modules) + squeezed(joined(modules, packed))
-        contents = {SCRIPT: script.encode(), **dict(_contents(self.room / "static"))}
+        annex = joined(_modules(self.room / "annex"), packed, before=modules)
+        script, later = squeezed_apart(joined(modules, packed), annex, SCRIPT)
+        scripts = {SCRIPT: unpacked(packed, modules) + script, ANNEX: later}
+        contents = {name: text.encode() for name, text in scripts.items()} | dict(_contents(self.room / "static"))
         return {name: _page_file(name, content) for name, content in contents.items()}
 
 
@@ -81,12 +87,13 @@ def installed() -> Console:
 def console_in(room: Traversable) -> Console:
     """The page whose `island`, `static`, `vendor` and `templates/shell.html` are in `room`.
 
-    Raises `ValueError` when a file has the name of the script.
+    Raises `ValueError` when a file has the name of a script.
     """
     shell = (room / "templates" / "shell.html").read_text("utf-8")
     sources = {f"{part}/{name}": content for part in PARTS for name, content in _contents(room / part)}
-    if f"static/{SCRIPT}" in sources:
-        raise ValueError(f"two files of the page have the name {SCRIPT}")
+    for name in (SCRIPT, ANNEX):
+        if f"static/{name}" in sources:
+            raise ValueError(f"two files of the page have the name {name}")
     makers = [Path(str(module.__file__)).read_bytes() for module in (joining, naming, squeezing)]
     digest = hashlib.sha256(b"".join((shell.encode(), *makers)))
     for name in sorted(sources):

@@ -1,4 +1,4 @@
-"""The page's modules as the one script that is sent: together they compress to four fifths of what they do alone.
+"""The page's modules, joined into the scripts that are sent: these compress to four fifths of what modules do alone.
 
 It is done when the service starts, so there is no build step. What a browser shows says what stands in the modules,
 without what imports them from one another, without `export`, without comments that have a line of their own, and
@@ -13,7 +13,9 @@ from itertools import pairwise
 
 from mcc.rules.patterns import Pattern
 
-_IMPORT = Pattern(r"^import (?:\{ (?P<names>[^}]*) \}|(?P<default>\w+)) from \"\./(?P<module>[\w-]+)\.js\";$")
+_IMPORT = Pattern(
+    r"^import (?:\{ (?P<names>[^}]*) \}|(?P<default>\w+)) from \"\.(?:\./island)?/(?P<module>[\w-]+)\.js\";$"
+)
 _WRAPPED_IMPORT = Pattern(r"^import \{\s+([^}]*?),?\s+\} from ", lines=True)
 _EXPORT = Pattern(r"^export ((?:const|let|class|function|async) )")
 _PACKED_IMPORT = Pattern(r"import\{([^}]*)\}from\"\./([\w-]+)\.js\";")
@@ -21,7 +23,7 @@ _PACKED_EXPORT = Pattern(r"export\{([^}]*)\};?\s*$")
 _WORD = Pattern(r"\w+")
 _PACKED_DEFAULT = Pattern(r"export default ")
 _EXPORTED_AGAIN = Pattern(r"^export \{[^}]*\};$")
-_DECLARED = Pattern(r"^(?:async )?(?:const|let|class|function) (\w+)")
+_DECLARED = Pattern(r"^(?:export )?(?:async )?(?:const|let|class|function) (\w+)")
 _PACKED_TOKEN = Pattern(r"\"(?:[^\"\\]|\\.)*\"|\w+|.", across=True)
 _COMMENT = "//"
 
@@ -30,23 +32,31 @@ class NotJoinable(ValueError):
     """The modules cannot be one script; the message names what has to be changed, and where."""
 
 
-def joined(modules: Mapping[str, str], packed: Mapping[str, str] | None = None) -> str:
+def joined(
+    modules: Mapping[str, str], packed: Mapping[str, str] | None = None, before: Mapping[str, str] | None = None
+) -> str:
     """The `modules` by name, without `.js`, as one, in the order in which a browser would run them.
 
-    What they import from those that others have `packed` is taken from these, which are run before. All other imports
-    stay, once, at the beginning. Raises `NotJoinable` when modules import one another in a circle, under another name,
+    What they import from those that others have `packed` is taken from these, which are run before. `before`: modules
+    of a script that is run before this one, and whose names it shares. All other imports stay, once, at the beginning.
+    Raises `NotJoinable` when modules import one another in a circle, under another name,
     or declare a name twice.
     """
     needs: dict[str, list[str]] = {name: [] for name in modules}
     outside: dict[str, None] = {}
     bodies: dict[str, list[str]] = {}
-    declarers: dict[str, str] = {}
+    declarers = {
+        declared[1]: module
+        for module, source in (before or {}).items()
+        for line in source.splitlines()
+        if (declared := _DECLARED.match(line))
+    }
     for name, source in modules.items():
         bodies[name] = []
         unwrapped = _WRAPPED_IMPORT.sub(lambda wrapped: f"import {{ {' '.join(wrapped[1].split())} }} from ", source)
         for line in unwrapped.splitlines():
             if line.startswith("import "):
-                _take_import(name, line, needs, outside, packed or {})
+                _take_import(name, line, needs, outside, packed or {}, before or {})
             elif not line.lstrip().startswith(_COMMENT) and not _EXPORTED_AGAIN.match(line):
                 bodies[name].append(_EXPORT.sub(lambda exported: str(exported[1]), line))
         for line in bodies[name]:
@@ -124,7 +134,12 @@ def _in_order(needs: Mapping[str, Iterable[str]]) -> Sequence[str]:
 
 
 def _take_import(
-    name: str, line: str, needs: Mapping[str, list[str]], outside: dict[str, None], packed: Mapping[str, str]
+    name: str,
+    line: str,
+    needs: Mapping[str, list[str]],
+    outside: dict[str, None],
+    packed: Mapping[str, str],
+    before: Mapping[str, str],
 ) -> None:
     """Note what the line imports: from another module of ours, from what was `packed`, or from `outside`."""
     said = _IMPORT.match(line)
@@ -134,9 +149,9 @@ def _take_import(
     if module in packed:
         taken = names or f"default: {said['default']}"
         outside[f"const {{ {taken} }} = ${module};"] = None
-    elif module not in needs:
+    elif module not in needs and module not in before:
         outside[line] = None
     elif names is None or " as " in names:
         raise NotJoinable(f"{name} imports under another name, which would be lost: {line}")
-    else:
+    elif module in needs:
         needs[name].append(module)

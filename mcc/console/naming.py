@@ -59,6 +59,23 @@ def renamed(tokens: Sequence[str], kept: Set[str]) -> str:
 
     Templates are tokens up to each `${` and from each `}` on. Raises `Unreadable`.
     """
+    return "".join(_renamed(tokens, kept)[0])
+
+
+def renamed_apart(first: Sequence[str], second: Sequence[str], kept: Set[str], file: str) -> tuple[str, str]:
+    """Two scripts, as `renamed`: the second takes what the first declares from it by an import from this `file`, under
+    the same short names. Raises `Unreadable`."""
+    end = len(first)
+    written, reading = _renamed([*first, "\n", *second], kept)
+    declared = {reading.bound[index] for index in range(end) if index in reading.bound}
+    declared &= set(reading.scopes[0].names.values())
+    shared = {binding.short for index, binding in reading.bound.items() if index > end and binding in declared}
+    names = ",".join(sorted(shared))
+    exported, imported = (f"\nexport{{{names}}};", f'import{{{names}}}from"./{file}";') if shared else ("", "")
+    return "".join(written[:end]) + exported, imported + "".join(written[end + 1 :])
+
+
+def _renamed(tokens: Sequence[str], kept: Set[str]) -> "tuple[Sequence[str], _Scopes]":
     reading = _Scopes(tokens, kept)
     reading.read()
     reading.resolve()
@@ -82,7 +99,7 @@ def renamed(tokens: Sequence[str], kept: Set[str]) -> str:
         if binding.short != tokens[index]:
             key = f"{tokens[index]}:" if isinstance(tokens[index], Shorthand) else ""
             written[index] = key + binding.short
-    return "".join(written)
+    return written, reading
 
 
 class _Scopes:

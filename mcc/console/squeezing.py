@@ -11,7 +11,7 @@ end a line with its operator. What else there is, is refused.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mcc.console.naming import Name, Shorthand, Unreadable, renamed
+from mcc.console.naming import Name, Shorthand, Unreadable, renamed, renamed_apart
 from mcc.rules.patterns import Pattern
 
 _PIECE = Pattern(r"\w+|\s+|\\.|.", across=True)
@@ -37,7 +37,16 @@ NOT_RENAMED = frozenset(_WORDS.split())
 
 def squeezed(script: str) -> str:
     """The script with fewer blanks and short names. It has to be written as ours is, with semicolons."""
-    return renamed(_Reader(_PIECE.findall(script)).code(""), NOT_RENAMED)
+    return renamed(_tokens(script), NOT_RENAMED)
+
+
+def squeezed_apart(first: str, second: str, file: str) -> tuple[str, str]:
+    """Two scripts, the second of which uses what the first declares, and imports it from this `file`."""
+    return renamed_apart(_tokens(first), _tokens(second), NOT_RENAMED, file)
+
+
+def _tokens(script: str) -> list[str]:
+    return _Reader(_PIECE.findall(script)).code("")
 
 
 def _between(before: str, blanks: str, after: str) -> str:
@@ -284,7 +293,7 @@ class _Element:
             # Where a tag has none, a text may stand in their place.
             takes_text = drawn and all(token[0] == '"' for token in (head[0], *drawn[0]))
             head = [*head[:-3], *((",", "0") if drawn and not takes_text else ())]
-        return ["h", "(", *_listed([head, *drawn]), ")"]
+        return [Name("h"), "(", *_listed([head, *drawn]), ")"]
 
     def _end_text(self) -> None:
         # Without blanks at either end, if a line ends among them.

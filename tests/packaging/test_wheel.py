@@ -111,6 +111,7 @@ def test_the_wheel_holds_both_packages_the_prompts_and_the_migrations(wheel: Pat
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "mcc/__init__.py",
+        "mcc/console/annex/annex.js",
         "mcc/console/island/app.js",
         "mcc/console/static/console.css",
         "mcc/console/templates/shell.html",

@@ -6,47 +6,45 @@ import { startStream, useJoined, useLive } from "./live.js";
 import { isAsk } from "./asks.js";
 import { Bar, Frame, Refused, applyPreferences, listenToKeys } from "./frame.js";
 import { Document } from "./document.js";
-import { Failures } from "./failures.js";
 import { Orders } from "./orders.js";
 import { Documents } from "./documents.js";
 import { NewOrder } from "./neworder.js";
 import { Inbox, scopeOf } from "./inbox.js";
 import { Session, Sessions } from "./sessions.js";
-import { Device } from "./device.js";
-import { Doctor } from "./doctor.js";
-import { UsagePage } from "./usage.js";
 import { Order } from "./order.js";
-import { Me, SignIn } from "./me.js";
-import { Audit, People, Tokens } from "./people.js";
-import { Drones, Offers, TITLES } from "./installation.js";
-import { Versus } from "./versus.js";
+import { SignIn } from "./signin.js";
+import { Later } from "./later.js";
 
 // By the first word of their address: a title and a page, and those of one thing of its kind.
-const PAGES = new Map([
-  ["", ["Inbox", Inbox]],
-  ["orders", ["Orders", Orders, "Order", Order]],
-  ["sessions", ["Sessions", Sessions, "Session", Session]],
-  ["documents", ["Documents", Documents, "Document", Document]],
-  ["usage", ["Usage", UsagePage]],
-  ["doctor", ["Doctor", Doctor]],
-  ["device", ["Command line", Device]],
-  ["drones", ["Drones", Drones]],
-  ["people", ["People", People]],
-  ["tokens", ["Tokens", Tokens]],
-  ["audit", ["Audit", Audit]],
-  ["me", ["You", Me]],
-  ...Object.entries(TITLES).map(([kind, title]) => [kind, [title, Offers]]),
-]);
+const PAGES = {
+  "": ["Inbox", Inbox],
+  orders: ["Orders", Orders, "Order", Order],
+  sessions: ["Sessions", Sessions, "Session", Session],
+  documents: ["Documents", Documents, "Document", Document],
+  agents: ["Agents"],
+  tools: ["Tools"],
+  models: ["Models"],
+  "mcp-servers": ["MCP servers"],
+  drones: ["Drones"],
+  usage: ["Usage"],
+  doctor: ["Doctor"],
+  device: ["Command line"],
+  people: ["People"],
+  tokens: ["Tokens"],
+  audit: ["Audit"],
+  me: ["You"],
+};
 
 function pageAt({ parts: [first = "", second, ...more], query }, shared) {
   if (first === "orders" && more[0] === "vs" && more[1] && !more[2])
-    return ["Two attempts", html`<${Versus} ids=${[second, more[1]]} />`, true];
+    return ["Two attempts", html`<${Later} kind="versus" ids=${[second, more[1]]} />`, true];
   if (first === "orders" && second === "new" && !more[0]) return ["New order", html`<${NewOrder} />`];
-  if (first === "orders" && !second && query.get("by")) return ["Failures", html`<${Failures} />`];
-  const [title, Page, titleOfOne, One] = PAGES.get(first) ?? [];
+  if (first === "orders" && !second && query.get("by")) return ["Failures", html`<${Later} kind="failures" />`];
+  const [title, Page = Later, titleOfOne, One] = (Object.hasOwn(PAGES, first) && PAGES[first]) || [];
   if (second && One && !more[0])
     return [titleOfOne, html`<${One} key=${second} id=${second} ...${shared} />`, true];
-  return Page && !second ? [title, html`<${Page} key=${first} kind=${first} ...${shared} />`] : ["Not here"];
+  if (!title || second) return ["Not here"];
+  return [title, html`<${Page} key=${first} kind=${first} title=${title} ...${shared} />`];
 }
 
 function Signed({ me, onMe }) {

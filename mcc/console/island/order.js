@@ -8,7 +8,7 @@ import { Glyph, Icon, orderGlyph, visible } from "./look.js";
 import { useJoined, useLive, useWatched } from "./live.js";
 import { Ask, Bar, Facts, Refused, useKeys } from "./frame.js";
 import { Changes, Journal } from "./changes.js";
-import { Who } from "./people.js";
+import { Who } from "./who.js";
 import { Fork, Say } from "./steering.js";
 import { Following, Rows } from "./talk.js";
 import { Scrubber, Timeline } from "./timeline.js";

@@ -7,7 +7,7 @@ import { barred, isMine, myself } from "./rights.js";
 import { Glyph, Icon, orderGlyph, visible } from "./look.js";
 import { useJoined, useLive, useNow } from "./live.js";
 import { Ask, Bar, Refused, Segments, useKeys } from "./frame.js";
-import { Who, principalsOf } from "./people.js";
+import { Who, principalsOf } from "./who.js";
 
 const FILTERS = [
   "status",

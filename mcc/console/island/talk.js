@@ -4,7 +4,7 @@ import {
   useLayoutEffect, useMemo, useRef, useState,
 } from "./base.js";
 import { barred } from "./rights.js";
-import { Who } from "./people.js";
+import { Who } from "./who.js";
 import { Diff, Exact, Glyph, Icon, Nodes, hasWords, recordGlyph, visible, wordsOf } from "./look.js";
 import { useNow } from "./live.js";
 import { Ask, Refused } from "./frame.js";

@@ -36,6 +36,17 @@ def test_modules_run_in_the_order_in_which_they_are_imported() -> None:
     assert joined(dict(reversed(modules.items()))) == joined(modules)
 
 
+def test_what_a_script_that_is_run_before_declares_is_used_as_it_is() -> None:
+    before = {"base": "export const a = 1;"}
+    more = 'import { a } from "../island/base.js";\nimport { b } from "./b.js";\na(b);'
+    later = {"more": more, "b": "export const b = 2;"}
+    assert joined(later, before=before) == "const b = 2;\na(b);\n"
+    with pytest.raises(NotJoinable, match="b and base both declare b"):
+        joined(later, before={"base": "export async function b() {}"})
+    with pytest.raises(NotJoinable, match="another name"):
+        joined({"more": 'import { a as b } from "../island/base.js";'}, before=before)
+
+
 def test_what_others_packed_is_taken_from_an_object_of_what_it_exports() -> None:
     packed = {
         "hooks": 'import{options as n}from"./preact.js";var r=n;export{r as useState,n};',

@@ -3,7 +3,7 @@
 import pytest
 
 from mcc.console.naming import Unreadable
-from mcc.console.squeezing import squeezed
+from mcc.console.squeezing import squeezed, squeezed_apart
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,19 @@ def test_what_nothing_declares_keeps_its_name_and_no_other_gets_it() -> None:
 
 def test_parameters_and_what_a_body_declares_have_different_names() -> None:
     assert squeezed("const run = (given) => { const made = 1; return made; };") == "let ee=e=>{let t=1;return t};"
+
+
+def test_a_second_script_imports_what_it_needs_of_the_first_under_its_short_name() -> None:
+    first = "const one = 1; const two = 2; function three(own) { return own; }"
+    second = "const four = two; three((own) => ({ two: own, own })); fetch(four);"
+    assert squeezed_apart(first, second, "first.js") == (
+        "let es=1;let ee=2;function et(e){return e}\nexport{ee,et};",
+        'import{ee,et}from"./first.js";let er=ee;et(e=>({two:e,own:e}));fetch(er);',
+    )
+    # What is written in the place of a template is needed as well.
+    drawn = squeezed_apart("function h() {}", "html`<p></p>`", "first.js")
+    assert drawn == ("function h(){}\nexport{h};", 'import{h}from"./first.js";h("p")')
+    assert squeezed_apart("const one = 1;", "two();", "first.js") == ("let ee=1;", "two();")
 
 
 @pytest.mark.parametrize("script", ["for (const a of b) f(a);", "f = (a) => a\n  / b;", "f(a];)", "(a", "a)"])

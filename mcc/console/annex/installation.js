@@ -1,9 +1,9 @@
 // The installation: agents, tools, models, drones.
-import { call, classes, count, firstLine, html, post, some, span, useAct, useGet, useState } from "./base.js";
-import { Exact, Glyph, visible } from "./look.js";
-import { useJoined, useLive } from "./live.js";
-import { barred } from "./rights.js";
-import { Ago, Ask, Bar, Refused, Table } from "./frame.js";
+import { call, classes, count, firstLine, html, post, some, span, useAct, useGet, useState } from "../island/base.js";
+import { Exact, Glyph, visible } from "../island/look.js";
+import { useJoined, useLive } from "../island/live.js";
+import { barred } from "../island/rights.js";
+import { Ago, Ask, Bar, Refused, Table } from "../island/frame.js";
 
 // One agent, tool or model, with all that is known of it.
 function Offer({ kind, offer, onChange }) {
@@ -52,10 +52,8 @@ const Server = ({ name, tools }) => html`<div class="group server">
   </span>
 </div>`;
 
-export const TITLES = { agents: "Agents", tools: "Tools", models: "Models", "mcp-servers": "MCP servers" };
-
 // Agents, tools or models; of MCP servers the tools, below the server that offers them.
-export function Offers({ kind }) {
+export function Offers({ kind, title }) {
   const byServer = kind === "mcp-servers";
   const { data, error, reload } = useGet(byServer ? "tools" : kind, 10);
   const [words, setWords] = useState("");
@@ -66,7 +64,7 @@ export function Offers({ kind }) {
     `${offer.name} ${offer.server ?? ""} ${offer.description}`.toLowerCase().includes(words.toLowerCase()),
   );
   return html`
-    <${Bar} title=${TITLES[kind]} count=${all && (byServer ? some(all.length, "tool") : count(all.length))} />
+    <${Bar} title=${title} count=${all && (byServer ? some(all.length, "tool") : count(all.length))} />
     <main class="holds">
       <div class="filters">
         <input

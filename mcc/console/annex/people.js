@@ -1,77 +1,16 @@
 // Who is who: people, tokens, and what the audit keeps of what they did.
 import {
-  address, asQuery, call, classes, clock, get, go, html, post, shortId, useAct, useEffect, useGet, usePages, usePlace,
-  useRef, useState,
-} from "./base.js";
-import { barred, isMine } from "./rights.js";
-import { visible } from "./look.js";
-import { Ask, Bar, Choice, Dialog, Refused, Segments, Table } from "./frame.js";
+  address, asQuery, call, classes, clock, go, html, post, shortId, useAct, useGet, usePages, usePlace, useState,
+} from "../island/base.js";
+import { barred, isMine } from "../island/rights.js";
+import { visible } from "../island/look.js";
+import { Ask, Bar, Choice, Refused, Segments, Table } from "../island/frame.js";
+import { Who } from "../island/who.js";
+import { Once } from "./secret.js";
 
 const ROLES = ["viewer", "member", "operator", "admin"];
 
 const RIGHTS = ["read", "write", "operate", "metrics", "admin"];
-
-const MOST_NAMES = 200;
-
-const names = new Map();
-const called = new Map();
-let batch;
-
-// Those who were shown under this name; else what it says is a principal itself.
-export function principalsOf(name) {
-  const found = [...called].filter((each) => each[1] === name).map(([id]) => id);
-  return found[0] ? found : [name];
-}
-
-// What a principal is called; those that are drawn together are asked for together.
-function askName(principal) {
-  if (!names.has(principal)) {
-    if (!(batch?.ids.length < MOST_NAMES)) {
-      const next = (batch = { ids: [] });
-      next.said = new Promise(setTimeout).then(() => {
-        if (batch === next) batch = null;
-        return get(`principals${asQuery({ ids: next.ids })}`);
-      });
-    }
-    const at = batch.ids.push(principal) - 1;
-    names.set(principal, batch.said.then(
-      ({ items }) => {
-        called.set(principal, items[at].name);
-        return items[at].name || "somebody who left";
-      },
-      () => names.delete(principal) && principal,
-    ));
-  }
-  return names.get(principal);
-}
-
-export function Who({ id }) {
-  const isCalled = /^\w+:[\w-]{36}$/.test(id) && !isMine(id);
-  const [name, setName] = useState("…");
-  useEffect(() => {
-    if (isCalled) askName(id).then(setName);
-  }, [id]);
-  return html`<bdi title=${id}>${isMine(id) ? "you" : visible(isCalled ? name : id)}</bdi>`;
-}
-
-// A secret that nobody can read again.
-function Once({ title, text, onClose, children }) {
-  const code = useRef();
-  const [copied, setCopied] = useState(false);
-  const copy = () => {
-    getSelection().selectAllChildren(code.current);
-    // Over plain HTTP beyond this machine there is no clipboard: what is selected is copied by hand.
-    navigator.clipboard?.writeText(text).then(() => setCopied(true));
-  };
-  return html`<${Dialog} title=${title} onClose=${onClose}>
-    <p class="two">${children} It is shown this once.</p>
-    <pre class="exact" tabindex="0"><code ref=${code}>${text}</code></pre>
-    <div class="row end">
-      <button class="btn ink" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
-      <button class="btn" onClick=${onClose}>Close</button>
-    </div>
-  </${Dialog}>`;
-}
 
 export function People() {
   const { data, error, reload } = useGet("people?limit=200", 50);

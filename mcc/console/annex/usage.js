@@ -1,9 +1,9 @@
 // What orders used, day by day: by agent, model, label, drone, person or token.
-import { asQuery, clock, count, go, html, money, short, some, useGet, usePlace } from "./base.js";
-import { barred } from "./rights.js";
-import { visible } from "./look.js";
-import { Who } from "./people.js";
-import { Bar, Refused, Segments } from "./frame.js";
+import { asQuery, clock, count, go, html, money, short, some, useGet, usePlace } from "../island/base.js";
+import { barred } from "../island/rights.js";
+import { visible } from "../island/look.js";
+import { Who } from "../island/who.js";
+import { Bar, Refused, Segments } from "../island/frame.js";
 
 const dayBefore = (days) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 

@@ -1,7 +1,7 @@
 // Lets a command line in: whoever typed its code sees what asks, and decides.
-import { html, post, useAct, useState } from "./base.js";
-import { visible } from "./look.js";
-import { Bar, Refused } from "./frame.js";
+import { html, post, useAct, useState } from "../island/base.js";
+import { visible } from "../island/look.js";
+import { Bar, Refused } from "../island/frame.js";
 
 export function Device() {
   const [code, setCode] = useState("");

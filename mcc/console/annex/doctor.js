@@ -1,8 +1,8 @@
 // What `mcc doctor` finds where the service runs, and its repairs.
-import { address, html, post, shortId, some, useAct, useGet, useState } from "./base.js";
-import { barred } from "./rights.js";
-import { Glyph, Icon, visible } from "./look.js";
-import { Ago, Ask, Bar, Refused } from "./frame.js";
+import { address, html, post, shortId, some, useAct, useGet, useState } from "../island/base.js";
+import { barred } from "../island/rights.js";
+import { Glyph, Icon, visible } from "../island/look.js";
+import { Ago, Ask, Bar, Refused } from "../island/frame.js";
 
 const STATES = [
   ["broken", "failed"],

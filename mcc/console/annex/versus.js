@@ -1,9 +1,9 @@
 // Two attempts side by side: what each cost, answered and changed.
-import { address, html, shortId, useGet, usePages } from "./base.js";
-import { visible } from "./look.js";
-import { Bar, Refused } from "./frame.js";
-import { Patch } from "./changes.js";
-import { Side } from "./order.js";
+import { address, html, shortId, useGet, usePages } from "../island/base.js";
+import { visible } from "../island/look.js";
+import { Bar, Refused } from "../island/frame.js";
+import { Patch } from "../island/changes.js";
+import { Side } from "../island/order.js";
 
 function Attempt({ id }) {
   const { data, error } = useGet(`orders/${id}/overview`);

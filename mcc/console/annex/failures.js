@@ -1,9 +1,9 @@
 // Failures of the last days, those alike together.
-import { address, asQuery, count, html, post, useAct, useGet } from "./base.js";
-import { barred } from "./rights.js";
-import { Glyph, visible } from "./look.js";
-import { Ago, Bar, Refused } from "./frame.js";
-import { How } from "./orders.js";
+import { address, asQuery, count, html, post, useAct, useGet } from "../island/base.js";
+import { barred } from "../island/rights.js";
+import { Glyph, visible } from "../island/look.js";
+import { Ago, Bar, Refused } from "../island/frame.js";
+import { How } from "../island/orders.js";
 
 export function Failures() {
   const { data, error, reload } = useGet("failures");
