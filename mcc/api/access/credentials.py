@@ -15,12 +15,10 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import timedelta
 
-from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 from starlette.requests import Request
 
 from mcc.api.access.callers import Caller, door_of, operator_by_token
+from mcc.api.access.per_minute import PerMinute
 from mcc.api.problems import RETRY_SECONDS, Refusal
 from mcc.contracts.callers import CODE_CHARACTERS, CSRF_HEADER, OPERATOR, SERVICE, AccessScope
 from mcc.contracts.shape import now
@@ -29,14 +27,16 @@ from mcc.store.database.errors import SpentLink, StoreError
 from mcc.store.people.rights import SEEN_SECONDS, SIGNED_OUT, Right, RightStore
 from mcc.store.store import Offload
 
-WRONG_SECRETS = RateLimitItemPerMinute(20)
-QUESTIONS = RateLimitItemPerMinute(600)
+WRONG_SECRETS = 20
+"""A minute, as all of these."""
+
+QUESTIONS = 600
 """How many sign-ins by the provider are begun from one address: those of a company come from one, its proxy's."""
 
-NOTES = RateLimitItemPerMinute(20)
+NOTES = 20
 """How many refused ones are noted."""
 
-REQUESTS = RateLimitItemPerMinute(6_000)
+REQUESTS = 6_000
 """On average 100 requests a second per token or browser, counted over a minute so that bursts pass."""
 
 KEPT_SECONDS = 2.0
@@ -45,7 +45,7 @@ changes it is looked up each time, or whoever is an admin no longer could make t
 
 KEPT_RIGHTS = 10_000
 
-LOGINS = RateLimitItemPerMinute(20)
+LOGINS = 20
 """How many command lines of one address ask to be let in, and how many codes one sign-in types at the page."""
 
 CSRF_CHARACTERS = 32
@@ -72,50 +72,46 @@ class Attempts:
     """Counts requests by credential, and wrong secrets by the address that they come from."""
 
     def __init__(self) -> None:
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._requests, self._wrong, self._logins = PerMinute(REQUESTS), PerMinute(WRONG_SECRETS), PerMinute(LOGINS)
+        self._questions, self._notes = PerMinute(QUESTIONS), PerMinute(NOTES)
 
     def right(self, credential: str) -> None:
         """Count a request. Raises `Refusal` beyond the pace."""
-        if not self._limiter.hit(REQUESTS, "requests", credential):
-            wait = self._wait(REQUESTS, "requests", credential)
-            raise Refusal(429, "More than 100 requests a second: slow down.", wait)
+        if not self._requests.takes(credential):
+            raise _too_many(self._requests, credential, "More than 100 requests a second: slow down.")
 
     def wrong(self, request: Request) -> None:
         """Count a wrong token, cookie or code. Raises `Refusal` where it is one too many."""
-        if not self._limiter.hit(WRONG_SECRETS, "wrong", address_of(request)):
+        if not self._wrong.takes(address_of(request)):
             raise self._too_many_wrong(request)
 
     def may_look(self, request: Request) -> None:
         """Raises `Refusal` where so many secrets from this address were wrong that an unknown one is not looked up."""
-        if not self._limiter.test(WRONG_SECRETS, "wrong", address_of(request)):
+        if not self._wrong.has_room(address_of(request)):
             raise self._too_many_wrong(request)
 
     def login(self, who: str) -> None:
         """Count a command line that asks to be let in, by its address, or a code that is typed at the page, by the
         sign-in. Raises `Refusal` where it is one too many: codes are short, so a right one is not taken either."""
-        if not self._limiter.hit(LOGINS, "login", who):
-            raise Refusal(
-                429, "Too many tries to sign a command line in: wait a minute.", self._wait(LOGINS, "login", who)
-            )
+        if not self._logins.takes(who):
+            raise _too_many(self._logins, who, "Too many tries to sign a command line in: wait a minute.")
 
     def _too_many_wrong(self, request: Request) -> Refusal:
-        wait = self._wait(WRONG_SECRETS, "wrong", address_of(request))
-        return Refusal(429, "Too many wrong tokens: wait a minute.", wait)
+        return _too_many(self._wrong, address_of(request), "Too many wrong tokens: wait a minute.")
 
     def begun(self, request: Request) -> None:
         """Count a sign-in by the provider that is begun. Raises `Refusal` where it is one too many."""
         address = address_of(request)
-        if not self._limiter.hit(QUESTIONS, "questions", address):
-            wait = self._wait(QUESTIONS, "questions", address)
-            raise Refusal(429, "Too many sign-ins are begun from here: wait a minute.", wait)
+        if not self._questions.takes(address):
+            raise _too_many(self._questions, address, "Too many sign-ins are begun from here: wait a minute.")
 
     def is_noted(self, request: Request) -> bool:
         """Count a refused sign-in; whether it is among the first ones of a minute."""
-        return self._limiter.hit(NOTES, "notes", address_of(request))
+        return self._notes.takes(address_of(request))
 
-    def _wait(self, limit: RateLimitItem, *who: str) -> dict[str, str]:
-        ends_at = self._limiter.get_window_stats(limit, *who).reset_time
-        return {"Retry-After": str(max(1, math.ceil(ends_at - time.time())))}
+
+def _too_many(pace: PerMinute, who: str, sentence: str) -> Refusal:
+    return Refusal(429, sentence, {"Retry-After": str(pace.wait_seconds(who))})
 
 
 class KnownRights:
