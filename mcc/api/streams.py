@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
+from pydantic import Field, StringConstraints
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -18,9 +19,13 @@ from mcc.api.problems import Refusal
 from mcc.api.service import API, ERRORS, OrderId, Service, ServiceHere
 from mcc.console.files import installed
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import FACTS
+from mcc.contracts.order_lists import MOST_VALUES
+from mcc.contracts.shape import Closed, to_json
 from mcc.contracts.status import FINAL
 from mcc.feed.combined import MOST_ORDERS, CombinedStream
 from mcc.feed.feed import Feed
+from mcc.feed.firehose import BEHIND_SECONDS, EntryFilters, ReaderTooSlow
 from mcc.feed.frames import plain_frame, retry_frame
 from mcc.store.database.errors import StoreError, UnknownOrder
 
@@ -36,6 +41,20 @@ STREAM: dict[int | str, dict[str, Any]] = {
     204: {"description": "The order has ended and the caller has seen all of its entries"},
     **ERRORS,
 }
+
+ALL_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "text/event-stream": {"schema": {"type": "string"}},
+            "application/x-ndjson": {"schema": {"type": "string"}},
+        },
+        "description": "Server-sent events, or lines of JSON",
+    },
+    **ERRORS,
+}
+
+Choice = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+"""A value to choose by."""
 
 
 class Begun:
@@ -86,6 +105,7 @@ class EventStream(Response):
     `send_seconds`, or the sign-in or token that it came by has ended: the last event is then `signed_out`."""
 
     media_type = "text/event-stream"
+    opening = retry_frame(RETRY_MILLISECONDS)
 
     def __init__(
         self,
@@ -120,11 +140,14 @@ class EventStream(Response):
             if not sending.cancelled():
                 sending.result()
             elif ended == {right_ended} and self._begun:
-                why = plain_frame("signed_out", {"why": right_ended.result()})
+                why = self.signed_out(right_ended.result())
                 # A viewer that accepts nothing is not waited for: the connection is closed either way.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(SIGNED_OUT_SECONDS):
                         await self._send_body(send, why, more=False)
+
+    def signed_out(self, why: str) -> bytes:
+        return plain_frame("signed_out", {"why": why})
 
     def _seconds_left(self) -> float:
         """How long the current `send` may still take."""
@@ -137,13 +160,18 @@ class EventStream(Response):
         try:
             await self._send_timed(send, start)
             self._begun = True
-            await self._send_body(send, retry_frame(RETRY_MILLISECONDS))
+            if self.opening:
+                await self._send_body(send, self.opening)
             try:
                 async for chunk in self._events:
                     await self._send_body(send, chunk)
             except StoreError as error:
                 # The stream ends in good order, and a viewer that reconnects is answered 503.
                 log.warning("an event stream ended, the database failed: %s", error)
+            except ReaderTooSlow as error:
+                # Closed before the end of the body: what was not sent must not look like nothing.
+                log.info("a stream of entries was cut: %s", error)
+                return
             await self._send_body(send, b"", more=False)
         finally:
             await self._events.aclose()  # type: ignore[attr-defined]
@@ -156,6 +184,16 @@ class EventStream(Response):
         self._sending_since = asyncio.get_running_loop().time()
         await send(message)
         self._sending_since = None
+
+
+class LineStream(EventStream):
+    """As lines of JSON; the last one is `{"type": "signed_out", "why"}` where the right has ended."""
+
+    media_type = "application/x-ndjson"
+    opening = b""
+
+    def signed_out(self, why: str) -> bytes:
+        return to_json({"type": "signed_out", "why": why}) + b"\n"
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -212,20 +250,63 @@ async def combined(
     return stream_to(service, caller, await Begun.of(CombinedStream(service.feed, after).events(hello)))
 
 
-@router.get("/events", responses={200: STREAM[200], **ERRORS})
-async def all_events(service: ServiceHere, caller: CallerHere) -> Response:
-    """Status changes of all orders: first `snapshot`, then one `order.status` for each change; and `inbox`, how many
-    items wait for a person (`pending`) and which have `changed`. There is no resuming: a new connection starts with a
-    new snapshot. 503 when the snapshot cannot be read."""
+class EntriesAsked(Closed):
+    """Which entries are asked for; repeated = or, different = and."""
+
+    kind: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    label: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    agent: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    session_id: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    who: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    door: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+
+    def filters(self) -> EntryFilters:
+        """Raises `Refusal`: a kind that no entry has would be waited for for ever."""
+        if unknown := sorted(set(self.kind) - FACTS.keys()):
+            raise Refusal(422, f"There are no entries of the kind {unknown[0]!r}.")
+        return EntryFilters(self.kind, self.label, self.agent, self.session_id, self.who, self.door)
+
+
+@router.get("/events", responses=ALL_EVENTS)
+async def all_events(
+    service: ServiceHere,
+    caller: CallerHere,
+    asked: Annotated[EntriesAsked, Query()],
+    accept: Annotated[str, Header(max_length=1_000)] = "",
+) -> Response:
+    """Status changes of all orders, or all of their entries. As server-sent events: first `snapshot`, then one
+    `order.status` for each change; and `inbox`, how many items wait for a person (`pending`) and which have `changed`.
+    There is no resuming: a new connection starts with a new snapshot.
+
+    With `Accept: application/x-ndjson` the entries of all orders as they are committed, one a line as
+    `/orders/{order_id}/journal` has them; those of one order in their order. They can be filtered by `kind` (of the
+    entry) and by `label, agent, session_id, who` (its principal) and `door` of the order; repeated = or, different =
+    and. The first line is `{"type": "ping"}`: what is committed from then on is told; more of them come while nothing
+    happens. `{"type": "signed_out", "why"}` is the last line where the sign-in or the token has ended. Live only:
+    nothing is repeated, and a reader that is 10 s behind is cut, its body without an end. Webhooks and
+    `/orders/{order_id}/journal` tell what was missed.
+
+    503 when too many streams are open, or the database does not answer.
+    """
+    filters = asked.filters()
+    wants_lines = any(kind.partition(";")[0].strip().lower() == LineStream.media_type for kind in accept.split(","))
+    if not wants_lines and filters != EntryFilters():
+        raise Refusal(400, f"Filters are for entries: ask for them with 'Accept: {LineStream.media_type}'.")
     _refuse_too_many(service.feed)
-    return stream_to(service, caller, await Begun.of(service.feed.statuses.stream()))
+    if not wants_lines:
+        return stream_to(service, caller, await Begun.of(service.feed.statuses.stream()))
+    lines = await Begun.of(service.feed.firehose.lines(filters))
+    return LineStream(lines, min(service.feed.pace.send_seconds, BEHIND_SECONDS), _right_of(service, caller))
 
 
 def stream_to(service: Service, caller: Caller, events: AsyncIterator[bytes]) -> EventStream:
     """The events, for as long as the caller may watch them."""
+    return EventStream(events, service.feed.pace.send_seconds, _right_of(service, caller))
+
+
+def _right_of(service: Service, caller: Caller) -> Callable[[], AbstractContextManager[Ended]]:
     held = caller.right
-    right = without_end if held is None else lambda: service.open_credentials.watched(held.id)
-    return EventStream(events, service.feed.pace.send_seconds, right)
+    return without_end if held is None else lambda: service.open_credentials.watched(held.id)
 
 
 def _positions(orders: str) -> Mapping[str, int]:

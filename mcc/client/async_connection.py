@@ -8,7 +8,7 @@ from mcc.client.calls import Call
 from mcc.client.errors import Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     import httpx
 
@@ -74,12 +74,22 @@ class Connection:
             await asyncio.sleep(calls.retry_wait(attempt, retry_after))
         raise AssertionError("the last try returns or raises")
 
-    async def pieces(self, path: str, query: "Mapping[str, str]") -> "AsyncGenerator[bytes]":
-        """The body of a GET as it arrives. Raises `ClientError`, also where it breaks off."""
+    async def pieces(
+        self,
+        path: str,
+        query: "Mapping[str, str | int | Sequence[str]]",
+        *,
+        accept: str = "*/*",
+        silent_seconds: float | None = None,
+    ) -> "AsyncGenerator[bytes]":
+        """The body of a GET as it arrives. Raises `ClientError`, also where it breaks off, or nothing has come for
+        `silent_seconds`, as long as an answer may take if None."""
         import httpx
 
+        timeout = httpx.Timeout(self._seconds, read=silent_seconds or self._seconds)
+        head = {"Accept": accept}
         try:
-            async with self.http.stream("GET", calls.API + path, params=query) as answer:
+            async with self.http.stream("GET", calls.API + path, params=query, headers=head, timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     raise calls.refused(answer.status_code, await answer.aread())
                 async for piece in answer.aiter_bytes():

@@ -19,7 +19,7 @@ from mcc.client.async_sessions import Sessions
 from mcc.client.async_signins import Signins
 from mcc.client.async_webhooks import Webhooks
 from mcc.client.errors import ClientError, Unreachable
-from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
+from mcc.client.watching import NDJSON, READ_SECONDS, EventParser, LineParser, LostEntry, Position
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -92,6 +92,30 @@ class AsyncMCC:
 
     async def close(self) -> None:
         await self._connection.http.aclose()
+
+    async def events(
+        self,
+        *,
+        kind: "Values" = None,
+        label: "Values" = None,
+        agent: "Values" = None,
+        session_id: "Values" = None,
+        who: "Values" = None,
+        door: "Values" = None,
+    ) -> "AsyncGenerator[Entry, None]":
+        """The entries of all orders that fit, as they are committed, those of one order in their order.
+
+        `kind` is that of the entry, the others are of its order; a list of values fits where one of them does. Live
+        only: nothing is repeated. Ends when the service does. Raises `Unauthorized` once the right has ended,
+        `Unreachable` where it breaks off, as for a reader that is 10 s behind.
+        """
+        asked = calls.query(kind=kind, label=label, agent=agent, session_id=session_id, who=who, door=door)
+        parser = LineParser()
+        pieces = self._connection.pieces("/events", asked, accept=NDJSON, silent_seconds=READ_SECONDS)
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                for entry in parser.feed(piece):
+                    yield entry
 
 
 class Orders(OrderReading):

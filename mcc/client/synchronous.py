@@ -19,7 +19,7 @@ from mcc.client.sync_schedules import Schedules, Triggers
 from mcc.client.sync_sessions import Sessions
 from mcc.client.sync_signins import Signins
 from mcc.client.sync_webhooks import Webhooks
-from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
+from mcc.client.watching import NDJSON, READ_SECONDS, EventParser, LineParser, LostEntry, Position
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -92,6 +92,29 @@ class MCC:
 
     def close(self) -> None:
         self._connection.http.close()
+
+    def events(
+        self,
+        *,
+        kind: "Values" = None,
+        label: "Values" = None,
+        agent: "Values" = None,
+        session_id: "Values" = None,
+        who: "Values" = None,
+        door: "Values" = None,
+    ) -> "Generator[Entry, None]":
+        """The entries of all orders that fit, as they are committed, those of one order in their order.
+
+        `kind` is that of the entry, the others are of its order; a list of values fits where one of them does. Live
+        only: nothing is repeated. Ends when the service does. Raises `Unauthorized` once the right has ended,
+        `Unreachable` where it breaks off, as for a reader that is 10 s behind.
+        """
+        asked = calls.query(kind=kind, label=label, agent=agent, session_id=session_id, who=who, door=door)
+        parser = LineParser()
+        pieces = self._connection.pieces("/events", asked, accept=NDJSON, silent_seconds=READ_SECONDS)
+        with contextlib.closing(pieces):
+            for piece in pieces:
+                yield from parser.feed(piece)
 
 
 class Orders(OrderReading):

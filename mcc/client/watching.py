@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from mcc.client.calls import TRIES
-from mcc.client.errors import ClientError
+from mcc.client.errors import ClientError, refusal
 
 if TYPE_CHECKING:
+    from mcc.contracts.entry import Entry
     from mcc.contracts.wire import OrderEvent
 
 Away: TypeAlias = Callable[[ClientError | None], None]
 
+NDJSON = "application/x-ndjson"
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
 PROGRESS = "generation.progress"
 WAITS = "order.waits"
@@ -65,6 +67,25 @@ class EventParser:
             case "id":
                 self._id = value
         return None
+
+
+class LineParser:
+    """Parses entries from chunks of bytes, one line of JSON each."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> "Iterator[Entry]":
+        """Raises `Unauthorized` where the last line says that the right has ended."""
+        from mcc.contracts.entry import Entry
+
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in filter(None, lines):
+            told = json.loads(line)
+            if "type" not in told:
+                yield Entry.model_validate(told)
+            elif told["type"] == "signed_out":
+                raise refusal(401, {"detail": str(told.get("why"))})
 
 
 class Patience:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from mcc.contracts.status import FINAL
 from mcc.contracts.wire import KEY_PREFIX, Hint, InboxMoved
+from mcc.feed.firehose import Firehose
 from mcc.feed.frames import PING, EntryFrame, PageCache, SharedJournal, entry_frame
 from mcc.feed.inbox import InboxWatch
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription, Transient
 from mcc.feed.viewers import Viewer, WatchedOrder
 from mcc.store.database.errors import JournalPruned, StoreError
+from mcc.store.lists.movements import MovementStore
 from mcc.store.rows.values import Reached
 from mcc.store.store import Offload, Store
 
@@ -66,13 +68,15 @@ class Feed:
             )
         self.statuses = StatusStream(store, offload, self._hints_are_heard, self.pace.poll_seconds)
         self.inbox = InboxWatch(store, offload, self.statuses, self._hints_are_heard, self.pace.poll_seconds)
+        self.firehose = Firehose(MovementStore(store.database), offload, ping_seconds=self.pace.ping_seconds)
         self._closing = False
 
     @property
     def viewers(self) -> int:
         """How many streams are open."""
         # Whoever watches several orders in one stream watches statuses too.
-        return sum(len(watched.viewers) for watched in self._watched.values()) + self.statuses.viewers
+        of_orders = sum(len(watched.viewers) for watched in self._watched.values())
+        return of_orders + self.statuses.viewers + self.firehose.readers
 
     @property
     def is_closing(self) -> bool:
@@ -108,7 +112,8 @@ class Feed:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Feed"]:
         """Listen and poll while the block runs."""
-        tasks = [asyncio.create_task(part) for part in (self._poll(), self.statuses.run(), self.inbox.run())]
+        parts = (self._poll(), self.statuses.run(), self.inbox.run(), self.firehose.run())
+        tasks = [asyncio.create_task(part) for part in parts]
         if self._subscription:
             tasks.append(asyncio.create_task(self._subscription.run()))
         # A part that fails is logged, and the others go on: without hints, polling still serves every viewer.
@@ -126,6 +131,7 @@ class Feed:
         for watched in self._watched.values():
             watched.wake()
         self.statuses.end_streams()
+        self.firehose.end_streams()
 
     async def reached(self, order_id: str) -> Reached | None:
         """The end of the order's journal, None if the order does not exist. Raises `StoreUnavailable`."""
@@ -193,6 +199,7 @@ class Feed:
         """Take a hint from this or another process that an order's journal has grown or its status has changed."""
         if hint.status is not None:
             self.statuses.status_changed(hint.order_id)
+        self.firehose.moved(hint.order_id)
         watched = self._watched.get(hint.order_id)
         if watched is not None and hint.seq > watched.journal.reached:
             watched.grew(hint.seq)

@@ -162,7 +162,7 @@ _PEELED = 4
 log = logging.getLogger(__name__)
 
 
-_JSON_TYPES = frozenset({"application/json", "application/problem+json", "text/event-stream"})
+_JSON_TYPES = frozenset({"application/json", "application/problem+json", "application/x-ndjson", "text/event-stream"})
 
 
 class _Answer:
