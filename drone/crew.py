@@ -6,7 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.access import CHECKOUTS, WORKTREES, addresses_of_forges, addresses_of_servers, roots_of, toolbox_of
+from drone.access import (
+    CHECKOUTS,
+    WORKTREES,
+    addresses_of_forges,
+    addresses_of_servers,
+    private_of,
+    roots_of,
+    toolbox_of,
+)
 from drone.agent.agent import AgentRuntime
 from drone.agent.compaction.of_session import SessionCompaction
 from drone.agent.gates.report_gate import ReportGate
@@ -40,7 +48,6 @@ from drone.order_context import OrderContext, OrderTools, Seen
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.places.paths import PathError, Workspace
-from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from drone.threads import Pools, in_thread
 from drone.tools.attachments import Showing
@@ -370,7 +377,7 @@ class Crew:
     def _reopened(self, path: str) -> Workspace:
         """A workspace that an ended order had. Blocks. Raises `PathError`."""
         if Path(path).is_relative_to(self._settings.data_dir / CHECKOUTS):
-            return Workspace(path, private=Private(self._settings.private_places()))
+            return Workspace(path, private=private_of(self._settings))
         return self._roots.opened(path)
 
     def orders_with_worktrees(self) -> Sequence[str]:

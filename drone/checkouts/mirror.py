@@ -75,7 +75,8 @@ class NotNow(CannotFetch):
 
 @dataclass(frozen=True, slots=True)
 class WithFiles:
-    """A network with additional files in the sandbox (`drone.sandbox.profile.Network`)."""
+    """A network of which nothing but the proxy is used, with additional files in the sandbox
+    (`drone.sandbox.profile.Network`)."""
 
     network: Network
     more: Mapping[str, bytes]
@@ -85,7 +86,8 @@ class WithFiles:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return self.network.environment
+        # A server on this machine is not on the sandbox's own loopback, where nothing listens but the proxy.
+        return {**self.network.environment, "no_proxy": "", "NO_PROXY": ""}
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -234,9 +236,8 @@ class Mirrors:
     ) -> str:
         """Run git in the mirror with a network that reaches the address, and with the token. Raises `CannotFetch`."""
         network = self.open([str(address.endpoint)])
-        reachable: Network = network
-        if token:
-            reachable = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
+        files = {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()} if token else {}
+        reachable = WithFiles(network, files)
         helper = ("-c", f"credential.helper={_HELPER}") if token else ()
         # A redirect would carry the token to a host that nobody has allowed.
         settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)

@@ -3,11 +3,14 @@
 import asyncio
 import json
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import certifi
@@ -135,8 +138,7 @@ class ProxiedNetwork:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        with open(certifi.where(), "rb") as file:
-            return {BUNDLE: file.read() + self._grant.certificate.encode()}
+        return {BUNDLE: _authorities() + self._grant.certificate.encode()}
 
     @property
     def denied(self) -> Sequence[str]:
@@ -240,6 +242,14 @@ class ProxyProcess:
         answer = self._asked.get(message.pop("id"))
         if answer is not None and not answer.done():
             answer.set_result(message)
+
+
+@cache
+def _authorities() -> bytes:
+    """The authorities that programs trust: the public ones, and those of the file that OpenSSL trusts in this process,
+    which `SSL_CERT_FILE` names."""
+    own = ssl.get_default_verify_paths().cafile
+    return b"\n".join(Path(file).read_bytes() for file in (certifi.where(), own) if file)
 
 
 def _spawn(control: int) -> "subprocess.Popen[bytes]":

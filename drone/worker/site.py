@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
-from drone.access import CHECKOUTS, roots_of
+from drone.access import CHECKOUTS, private_of, roots_of
 from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
@@ -18,7 +18,6 @@ from drone.crew import Crew
 from drone.delivery.deliveries import Deliveries
 from drone.sandbox.host_lock import Locks, locks_of_this_host
 from drone.sandbox.places.paths import PathError, Roots, Workspace, without_links
-from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
@@ -66,7 +65,7 @@ def _checkouts_of(settings: Settings, crew: Crew) -> Checkouts | None:
     # A table of the operator's names these hosts, so they may have private addresses.
     private = [str(endpoint) for forge in settings.forges.values() for endpoint in forge.endpoints]
     mirrors = Mirrors(crew.programs, home / "mirrors", partial(crew.egress.network_to, private=private))
-    return Checkouts(mirrors, settings.workspaces, home, settings.key, Private(settings.private_places()))
+    return Checkouts(mirrors, settings.workspaces, home, settings.key, private_of(settings))
 
 
 def live_incarnations(store: Store) -> set[str]:

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias, assert_never
 
+import certifi
 import httpx
 
 from mcc.addresses import AddressRefused, AddressRule, Endpoint, host_of, is_loopback
@@ -57,8 +60,9 @@ class CheckedRoutes(httpx.AsyncBaseTransport):
     def __init__(self, rule: AddressRule, proxy: str | None = None) -> None:
         self._rule = rule
         self._proxy = proxy
-        self._direct = httpx.AsyncHTTPTransport(trust_env=False)
-        self._proxied = httpx.AsyncHTTPTransport(trust_env=False, proxy=proxy) if proxy else None
+        trusted = _trust()
+        self._direct = httpx.AsyncHTTPTransport(verify=trusted, trust_env=False)
+        self._proxied = httpx.AsyncHTTPTransport(verify=trusted, trust_env=False, proxy=proxy) if proxy else None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
@@ -79,6 +83,14 @@ class CheckedRoutes(httpx.AsyncBaseTransport):
         await self._direct.aclose()
         if self._proxied is not None:
             await self._proxied.aclose()
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Cached: reading the certificates takes longer than many an answer."""
+    trusted = ssl.create_default_context()
+    trusted.load_verify_locations(certifi.where())
+    return trusted
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,8 @@ ELSEWHERE: Mapping[str, str] = {
     "MCC_TRUSTED_CONFIG": "A trusted `mcc.toml` to lay over it, instead of the one in the current directory.",
     "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
     "MCC_PROXY": "The proxy, `http://HOST:PORT`, through which they reach a service on another machine by https.",
-    "SSL_CERT_FILE": "A file of the certificate authorities that they trust instead of the system's.",
+    "SSL_CERT_FILE": "A file of the certificate authorities that they trust instead of the system's. "
+    "Drones trust them too, besides the public ones: in fetches, pushes and calls of forges.",
     "SSL_CERT_DIR": "A directory of them.",
     "XDG_CONFIG_HOME": "Where the directory `mcc` with your own `mcc.toml` lies; `~/.config` when it is not set.",
     "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",

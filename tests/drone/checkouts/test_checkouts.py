@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from drone.access import CHECKOUTS, private_of
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import PathError
+from drone.settings import Settings
 from drone.threads import OwnThreads
 from mcc.configuration.workspaces import git_address
 from tests.drone.checkouts.drone_site import site
@@ -38,6 +40,18 @@ async def test_an_address_is_checked_out_on_a_branch_of_the_session(
             await here.checkouts.opened(here.served.address(), "feature", SESSION, OwnThreads())
         with pytest.raises(CannotFetch, match="no branch, tag or commit"):
             await here.checkouts.opened(here.served.address(), "never-was", "third", OwnThreads())
+
+
+async def test_a_checkout_in_the_data_directory_is_none_of_its_secrets(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    settings = Settings({"HOME": str(tmp_path)}, data_dir=tmp_path / "drone")
+    private = private_of(settings)
+    async with site(tmp_path, sandbox) as here:
+        checkouts = replace(here.checkouts, directory=settings.data_dir / CHECKOUTS, private=private)
+        workspace = await checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+        os.close(workspace.open_directory(".git", symlinks=False))
+        assert private.holds(settings.data_dir.stat()) and not private.holds(workspace.root.stat())
 
 
 async def test_a_token_goes_to_the_server_and_is_stored_nowhere(

@@ -2,6 +2,7 @@
 those refuse, and in the words of each."""
 
 import json
+import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ class FakeForge:
     kind: str
     root: Path
     port: int = 0
+    scheme: str = "http"
     token: str = TOKEN
     asked: list[str] = field(default_factory=list)
     heard: list[bytes] = field(default_factory=list)
@@ -55,7 +57,7 @@ class FakeForge:
 
     @property
     def api(self) -> str:
-        return f"http://127.0.0.1:{self.port}{self.prefix}"
+        return f"{self.scheme}://127.0.0.1:{self.port}{self.prefix}"
 
     def add(self, branch: str, base: str = "main", *, state: str = "open", body: str = "", fork: str = "") -> int:
         """A request that somebody else has opened, from a `fork` or from the project itself."""
@@ -223,8 +225,8 @@ class FakeForge:
 
 
 @contextmanager
-def fake_forge(kind: str, root: Path) -> Iterator[FakeForge]:
-    """A forge of this kind for the bare repositories below `root`."""
+def fake_forge(kind: str, root: Path, context: ssl.SSLContext | None = None) -> Iterator[FakeForge]:
+    """A forge of this kind for the bare repositories below `root`; with a context, its API is served over https."""
     forge = FakeForge(kind, root)
 
     class Handler(BaseHTTPRequestHandler):
@@ -270,6 +272,9 @@ def fake_forge(kind: str, root: Path) -> Iterator[FakeForge]:
                 self.close_connection = True
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        forge.scheme = "https"
     forge.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
