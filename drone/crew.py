@@ -31,7 +31,7 @@ from drone.checkouts.sessions import Checkouts
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.others import changed_by_others
 from drone.definitions import Definitions
-from drone.delivery.deliveries import Deliveries
+from drone.delivery.deliveries import Deliveries, ForgeErrors
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
 from drone.generation.node_agents import NodeAgentRequest
@@ -323,10 +323,10 @@ class Crew:
         """The custody of the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
 
-    def deliveries(self, checkouts: Checkouts) -> Deliveries:
-        """How orders deliver what they did in these checkouts."""
+    def deliveries(self, checkouts: Checkouts, errors: ForgeErrors) -> Deliveries:
+        """How orders deliver what they did in these checkouts; `errors` counts what forges refuse."""
         rule = addresses_of_forges(self._settings)
-        return Deliveries(self._settings, checkouts, self._toolbox.git, self.checkpoints, rule)
+        return Deliveries(self._settings, checkouts, self._toolbox.git, self.checkpoints, rule, errors)
 
     @property
     def egress(self) -> Egress | None:

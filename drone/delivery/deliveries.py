@@ -1,7 +1,7 @@
 """The deliveries of a drone: finds the forge of an order's git address, and delivers what the order has done."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import httpx
 
@@ -37,6 +37,21 @@ class DeliveredWork(NamedTuple):
     outcome: OrderOutcome
 
 
+class CountsForges(Protocol):
+    def forge_failed(self, forge: str, status: int) -> None:
+        """This forge, by its name, has answered so; 0: it has not answered."""
+
+
+class ForgeErrors:
+    """Where it is counted what forges answer that is no success."""
+
+    metrics: CountsForges | None = None
+
+    def note(self, forge: str, status: int) -> None:
+        if self.metrics is not None:
+            self.metrics.forge_failed(forge, status)
+
+
 @dataclass(frozen=True, slots=True)
 class Deliveries:
     """Delivers for all orders of a drone. `checkouts` None: this drone has no git addresses."""
@@ -46,6 +61,7 @@ class Deliveries:
     git: Git
     checkpoints: CheckpointDirectory
     rule: AddressRule
+    errors: ForgeErrors
 
     async def delivered(
         self, order: WorkOrder, wish: Deliver, work: DeliveredWork, turn: Turn, workspace: Workspace
@@ -98,7 +114,8 @@ class Deliveries:
         branch = page.branch if is_fitting else f"{forge.prefix}{session_digits(order.session_id)}"
         push = BranchPush(self.checkouts, address, workspace, turn.threads, token)
         commits = Committing(self.git, workspace, self.checkpoints.of(order, workspace))
-        hands = DeliveryHands(client_of(forge, project, token, routes), push, commits)
+        client = client_of(forge, project, token, routes, lambda status: self.errors.note(name, status))
+        hands = DeliveryHands(client, push, commits)
         target = DeliveryTarget(name, forge, project, branch, page.ref)
         task = DeliveryTask(target, wish, self._said(wish, work), *_records(order))
         on_ask, root = order.on_ask or "deny", str(workspace.root)

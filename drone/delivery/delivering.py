@@ -29,6 +29,7 @@ from drone.tools.frame.tool import ToolFailed
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_delivery import (
     DELIVER,
+    LATER,
     Deliver,
     DeliveryFinished,
     DeliveryRequest,
@@ -54,9 +55,6 @@ SPEC = ToolSpec(
     effects="irreversible",
 )
 """The tool as permissions see it; no model is shown it."""
-
-LATER = "delivery_waits"
-"""The name of the journal step that says why a delivery is tried again later."""
 
 NOTHING = "Nothing changed: the branch has no commit that {base} lacks."
 

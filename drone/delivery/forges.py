@@ -1,6 +1,6 @@
 """The APIs of GitHub, GitLab, and Gitea or Forgejo: requests to merge a branch, found, opened and changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, assert_never
 from urllib.parse import quote
@@ -56,10 +56,15 @@ class ForgeClient(Protocol):
     async def change(self, number: int, body: str) -> MergeRequest: ...
 
 
-def client_of(forge: Forge, project: str, token: str, transport: httpx.AsyncBaseTransport) -> ForgeClient:
-    """The client for a project of a configured forge."""
-
-    wire = forge_wire(forge, token, transport)
+def client_of(
+    forge: Forge,
+    project: str,
+    token: str,
+    transport: httpx.AsyncBaseTransport,
+    failed: Callable[[int], None] = lambda status: None,
+) -> ForgeClient:
+    """The client for a project of a configured forge. `failed`: as `ForgeWire` has it."""
+    wire = forge_wire(forge, token, transport, failed)
     match forge.kind:
         case "github":
             return GitHubProject(wire, project)

@@ -15,7 +15,7 @@ from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
-from drone.delivery.deliveries import Deliveries
+from drone.delivery.deliveries import Deliveries, ForgeErrors
 from drone.sandbox.host_lock import Locks, locks_of_this_host
 from drone.sandbox.places.paths import PathError, Roots, Workspace, without_links
 from drone.settings import Settings
@@ -41,6 +41,7 @@ class Site:
     host: str = field(default_factory=socket.gethostname)
     checkouts: Checkouts | None = None
     deliveries: Deliveries | None = None
+    forge_errors: ForgeErrors = field(default_factory=ForgeErrors)
     locks: Locks | None = None
 
 
@@ -48,8 +49,9 @@ def site_of(settings: Settings, crew: Crew) -> Site:
     run = settings.data_dir / "run"
     locks = Locks(locks_of_this_host(run / "workspaces"), _digest_of(settings.database_url))
     checkouts = _checkouts_of(settings, crew)
-    deliveries = None if checkouts is None else crew.deliveries(checkouts)
-    return Site(roots_of(settings), run, checkouts=checkouts, deliveries=deliveries, locks=locks)
+    errors = ForgeErrors()
+    deliveries = None if checkouts is None else crew.deliveries(checkouts, errors)
+    return Site(roots_of(settings), run, checkouts=checkouts, deliveries=deliveries, forge_errors=errors, locks=locks)
 
 
 def _digest_of(database_url: str) -> str:

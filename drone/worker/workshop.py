@@ -234,7 +234,7 @@ class Workshop:
 
     def count_in(self, metrics: DroneMetrics) -> None:
         """Count in these metrics what is done from now on."""
-        self._publisher.metrics = self._broadcaster.metrics = metrics.work
+        self._publisher.metrics = self._broadcaster.metrics = self._site.forge_errors.metrics = metrics.work
         metrics.watch(
             active=lambda: self._slots.active, slots=self._slots.total, lag_seconds=lambda: self._writer.lag_seconds
         )

@@ -1,5 +1,6 @@
 """Delivery of an order's work to its git address: what is wished, what became of it, and the journal's facts."""
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -10,6 +11,9 @@ from mcc.contracts.shape import Closed, Text
 
 DELIVER = "deliver"
 """The tool and group of the permission for it, and the agent of its record."""
+
+LATER = "delivery_waits"
+"""The name of the journal step that says why a delivery is tried again later."""
 
 TITLE_CHARACTERS = 200
 
@@ -120,3 +124,22 @@ class DeliveryFinished(NotedFact):
             done = "opened" if self.request.created else "updated"
             return f"{done} request {self.request.number}: {self.request.url}"
         return f"{'committed' if self.step == 'commit' else 'pushed'} {(self.commit or '')[:10]}"
+
+
+def delivery_so_far(facts: Iterable[DeliveryStarted | DeliveryFinished | Text]) -> GitDelivery | None:
+    """What has become of a delivery that goes on or waits, by the facts of its record in their order; a text is that of
+    a step `LATER`. None where it has not begun."""
+    delivery: GitDelivery | None = None
+    for fact in facts:
+        known = delivery or GitDelivery()
+        match fact:
+            case DeliveryStarted(forge=forge, project=project, branch=branch, base=base):
+                # What another drone had pushed to a branch that is not the one of now is not what is delivered.
+                pushed = known.commit if branch == known.branch else None
+                delivery = GitDelivery(forge=forge, project=project, branch=branch, base=base, commit=pushed)
+            case DeliveryFinished(step=step, ok=ok):
+                done = {"commit": fact.commit or known.commit} if ok and step != "commit" else {}
+                delivery = known.model_copy(update={**done, "request": fact.request, "why": fact.why})
+            case _:
+                delivery = known.model_copy(update={"why": fact})
+    return delivery

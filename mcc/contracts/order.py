@@ -331,6 +331,7 @@ class WorkOrder(NewOrder):
     which is also its `session_id`.
 
     `waits_for`: what keeps it from going on now, None = nothing, or it has ended; `detail` is then its message.
+    `delivery`: what has become of its `deliver`, None = it has not begun; while it goes on or waits, as far as it is.
 
     `accepted`: whether the gate and the verifier accepted the result. False: the result is the best of those that were
     refused, and `answer` says so. None: there was no gate or verifier, or none of them judged the result.

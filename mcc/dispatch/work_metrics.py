@@ -67,6 +67,12 @@ class WorkMetrics:
         self._cost = Counter(
             "mcc_cost_usd", "Cost of model calls whose price is known, in US dollars.", ["model"], registry=registry
         )
+        self._forges = Counter(
+            "mcc_forge_errors",
+            "Answers of forges that were no success; status 0: it did not answer.",
+            ["forge", "status"],
+            registry=registry,
+        )
 
     def status_changed(self, order: WorkOrder) -> None:
         """Count a status that this process gave to an order."""
@@ -81,6 +87,10 @@ class WorkMetrics:
     def taken_over(self, orders: int) -> None:
         """Count orders of lost drones that this process queued again."""
         self._takeovers.inc(orders)
+
+    def forge_failed(self, forge: str, status: int) -> None:
+        """Count an answer of this forge that was no success; 0: there was none."""
+        self._forges.labels(forge, status).inc()
 
     def committed(self, entries: Iterable[Entry]) -> None:
         """Count the model calls among entries that this process has committed."""

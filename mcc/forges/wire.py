@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, assert_never
@@ -95,11 +95,13 @@ def _trust() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class ForgeWire:
-    """The API at `address`, asked with these headers, the credential among them. `transport` is closed with it."""
+    """The API at `address`, asked with these headers, the credential among them. `failed` is told the status of each
+    answer that is no success, 0 where there was none."""
 
     address: str
     headers: Mapping[str, str] = field(repr=False)
     transport: httpx.AsyncBaseTransport
+    failed: Callable[[int], None] = lambda status: None
 
     async def get(self, path: str, query: Query) -> Any:
         """The answer to a question, as JSON. Raises `ForgeBusy`, `ForgeRefused`."""
@@ -111,6 +113,13 @@ class ForgeWire:
         return await self._ask(method, path, {}, body)
 
     async def _ask(self, method: str, path: str, query: Query, body: Mapping[str, object] | None) -> Any:
+        try:
+            return await self._answer(method, path, query, body)
+        except (ForgeBusy, ForgeRefused) as problem:
+            self.failed(problem.status or 0)
+            raise
+
+    async def _answer(self, method: str, path: str, query: Query, body: Mapping[str, object] | None) -> Any:
         request = httpx.Request(
             method,
             f"{self.address}{path}",
@@ -136,8 +145,13 @@ class ForgeWire:
         return _judged(request, response, content)
 
 
-def forge_wire(forge: Forge, token: str, transport: httpx.AsyncBaseTransport) -> ForgeWire:
-    """The wire to a configured forge, as its kind wants to be asked."""
+def forge_wire(
+    forge: Forge,
+    token: str,
+    transport: httpx.AsyncBaseTransport,
+    failed: Callable[[int], None] = lambda status: None,
+) -> ForgeWire:
+    """The wire to a configured forge, as its kind wants to be asked. `failed`: as `ForgeWire` has it."""
     match forge.kind:
         case "github":
             headers = {
@@ -151,7 +165,7 @@ def forge_wire(forge: Forge, token: str, transport: httpx.AsyncBaseTransport) ->
             headers = {"accept": "application/json", "authorization": f"token {token}"}
         case _:
             assert_never(forge.kind)
-    return ForgeWire(forge.api_address, headers, transport)
+    return ForgeWire(forge.api_address, headers, transport, failed)
 
 
 async def _read(response: httpx.Response) -> bytes:

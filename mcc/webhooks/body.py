@@ -13,6 +13,7 @@ from mcc.redaction import Redactor
 from mcc.store.doors.messages import Happening, ToldOrder
 
 ANSWER_BYTES = PREVIEW_BYTES = 16 * 1024
+WHY_BYTES = 4 * 1024
 BODY_BYTES = 64 * 1024
 """A result is left out of a longer body."""
 
@@ -47,6 +48,9 @@ def _encoded(value: Mapping[str, Any], redactor: Redactor) -> bytes:
 
 def _said(happening: Happening) -> dict[str, Any]:
     order, outcome = happening.order, happening.outcome
+    delivery = None if outcome is None else outcome.delivery
+    if delivery is not None and delivery.why is not None:
+        delivery = delivery.model_copy(update={"why": shortened(delivery.why, WHY_BYTES)})
     said: dict[str, Any] = {
         "seq": happening.seq,
         "order": None if order is None else {name: getattr(order, name) for name in ToldOrder.__slots__},
@@ -56,7 +60,7 @@ def _said(happening: Happening) -> dict[str, Any]:
         "answer": None if outcome is None or outcome.answer is None else shortened(outcome.answer, ANSWER_BYTES),
         "result": None if outcome is None else outcome.result,
         "usage": None,
-        "delivery": None,
+        "delivery": delivery,
         "item": _item(happening),
     }
     match happening.entry.data if happening.entry else None:

@@ -5,12 +5,12 @@ from datetime import timedelta
 from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.crew import Crew
 from drone.delivery.deliveries import DeliveredWork
-from drone.delivery.delivering import LATER, DeliverLater
+from drone.delivery.delivering import DeliverLater
 from drone.order_context import OrderContext
 from drone.worker.claiming import Claiming
 from drone.worker.executions import Execution
 from drone.worker.loop import AsyncStore
-from mcc.contracts.git_delivery import GitDelivery
+from mcc.contracts.git_delivery import LATER, GitDelivery
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.shape import now

@@ -9,10 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import fact_of
-from mcc.contracts.journal import READABLE_VERSIONS
+from mcc.contracts.git_delivery import LATER, DeliveryFinished, DeliveryStarted, GitDelivery, delivery_so_far
+from mcc.contracts.ids import delivery_record_id, root_record_id
+from mcc.contracts.journal import READABLE_VERSIONS, AgentStarted, AgentStep
 from mcc.contracts.model_facts import ModelRetried, ModelStarted
-from mcc.contracts.order import NewOrder, WorkOrder
-from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.contracts.order import NewOrder, OrderKind, WorkOrder
+from mcc.contracts.shape import Text
+from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
 from mcc.contracts.waiting import TOLD_BY, after_entry
 from mcc.contracts.waits import Queued, WaitsFor, waits_for
 from mcc.store.database.clock import moment
@@ -39,6 +42,23 @@ _UNFINISHED = (
     sa.select(ORDERS.c.id, ORDERS.c.spec_json, STATE.c.status, STATE.c.reason, STATE.c.queue)
     .join(STATE, STATE.c.order_id == ORDERS.c.id)
     .where(among(ORDERS.c.id, "ids"))
+)
+
+# By the index of the beginnings of records: an order's journal may be long, and its delivery stands at the end.
+_BEGUN = sa.select(JOURNAL.c.order_id, JOURNAL.c.record_id, JOURNAL.c.seq).where(
+    among(JOURNAL.c.order_id, "orders"),
+    among(JOURNAL.c.record_id, "records"),
+    JOURNAL.c.kind == sa.literal_column(f"'{AgentStarted.kind}'"),
+)
+_STEPS = (
+    sa.select(JOURNAL.c.kind, JOURNAL.c.data_json, JOURNAL.c.large_json)
+    .where(
+        JOURNAL.c.order_id == sa.bindparam("of"),
+        JOURNAL.c.record_id == sa.bindparam("record"),
+        JOURNAL.c.seq > sa.bindparam("after"),
+        JOURNAL.c.kind.in_([DeliveryStarted.kind, DeliveryFinished.kind, AgentStep.kind]),
+    )
+    .order_by(JOURNAL.c.seq)
 )
 
 
@@ -74,7 +94,12 @@ def _room(registration_json: str) -> tuple[frozenset[str], int]:
 def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
     """The orders of these rows of `ORDER`, with what they wait for."""
     waits = _waits(connection, rows, time)
-    return [work_order(row, waits.get(row["id"])) for row in rows]
+    orders = [work_order(row, waits.get(row["id"])) for row in rows]
+    delivering = [order for order in orders if order.deliver is not None and order.status in UNFINISHED]
+    so_far = _deliveries_so_far(connection, delivering)
+    return [
+        order.model_copy(update={"delivery": so_far[order.id]}) if order.id in so_far else order for order in orders
+    ]
 
 
 def waits_of(connection: Connection, order_ids: Sequence[str], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
@@ -161,3 +186,30 @@ def _queued(connection: Connection, rows: Sequence[sa.RowMapping], time: Databas
             active=sum(active for _, active in at_work),
         )
     return made
+
+
+def _deliveries_so_far(connection: Connection, orders: Sequence[WorkOrder]) -> Mapping[str, GitDelivery]:
+    """By order, what has become of its delivery, where that has begun."""
+    records = {
+        order.id: root_record_id(order.id) if order.kind is OrderKind.DELIVER else delivery_record_id(order.id)
+        for order in orders
+    }
+    if not records:
+        return {}
+    begun = connection.execute(_BEGUN, {"orders": sorted(records), "records": sorted(records.values())}).all()
+    found: dict[str, GitDelivery] = {}
+    for row in begun:
+        asked = {"of": row.order_id, "record": row.record_id, "after": row.seq}
+        steps = connection.execute(_STEPS, asked).all()
+        blobs = kept_blobs(connection, digests(step.large_json for step in steps))
+        told: list[DeliveryStarted | DeliveryFinished | Text] = []
+        for step in steps:
+            match fact_of(step.kind, whole(step.data_json, step.large_json, blobs)):
+                case DeliveryStarted() | DeliveryFinished() as fact:
+                    told.append(fact)
+                case AgentStep(name=name, message=message) if name == LATER:
+                    told.append(message)
+        delivery = delivery_so_far(told)
+        if delivery is not None:
+            found[row.order_id] = delivery
+    return found

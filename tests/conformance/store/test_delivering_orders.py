@@ -6,8 +6,21 @@ import pytest
 
 from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.git_delivery import Deliver, DeliveryFinished, DeliveryRequest, DeliveryStarted
+from mcc.contracts.entry import Origin
+from mcc.contracts.git_delivery import (
+    DELIVER,
+    LATER,
+    Deliver,
+    DeliveryFinished,
+    DeliveryRequest,
+    DeliveryStarted,
+    GitDelivery,
+    delivery_so_far,
+)
+from mcc.contracts.ids import delivery_record_id
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder, OrderKind, WorkOrder
+from mcc.contracts.order_lists import OrderCriteria
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.database.errors import CannotFork, NotDeliverable, OrderIsUnfinished
 from mcc.store.rows.values import Parking
@@ -65,6 +78,54 @@ def test_a_person_has_an_order_that_waits_for_its_forge_go_on_at_once(scene: Sce
     assert waiting is not None and (waiting.kind, waiting.tries) == ("delivery", 3)
     scene.store.controls.request(held.order_id, ControlKind.RESUME, NewControl(), by=BY)
     assert scene.status(held.order_id) is OrderStatus.QUEUED
+
+
+def test_an_order_tells_of_its_delivery_before_it_has_ended(scene: Scene) -> None:
+    held = scene.hold(placed(scene, workspace=ADDRESS, deliver={"pull_request": True}).id)
+    held.write(started())
+    get = scene.store.orders.get
+    delivers = Origin(record_id=delivery_record_id(held.order_id), parent_id=held.origin.record_id, agent=DELIVER)
+    assert get(held.order_id).delivery is None
+    held.write(started(), origin=delivers)
+    assert get(held.order_id).delivery is None
+    held.write(AgentStep(name=LATER, message="busy"), origin=delivers)
+    assert get(held.order_id).delivery == GitDelivery(why="busy")
+    push = BEGUN.model_copy(update={"step": "push"})
+    held.write(push, DeliveryFinished(step="push", ok=True, commit="c" * 40), origin=delivers)
+    pushed = GitDelivery(forge="hub", project="team/shop", branch="mcc/1", base="main", commit="c" * 40)
+    assert get(held.order_id).delivery == pushed
+    waits = Parking(held.order_id, held.epoch, held.last_seq, 0, WaitingReason.DELIVERY, "busy", None, tries=2)
+    scene.store.claims.park(waits)
+    waiting = get(held.order_id)
+    assert (waiting.status, waiting.delivery) == (OrderStatus.WAITING, pushed)
+    (listed,) = scene.store.order_lists.find(OrderCriteria()).items
+    assert listed.delivery == pushed
+
+
+def test_steps_of_others_are_no_news_of_a_delivery(scene: Scene) -> None:
+    held = scene.hold(placed(scene, workspace=ADDRESS, deliver={}).id)
+    held.write(started())
+    delivers = Origin(record_id=delivery_record_id(held.order_id), parent_id=held.origin.record_id, agent=DELIVER)
+    held.write(started(), AgentStep(name="note", message="x"), origin=delivers)
+    held.write(AgentStep(name=LATER, message="x"))
+    assert scene.store.orders.get(held.order_id).delivery is None
+
+
+def test_what_becomes_of_a_delivery_is_told_step_by_step() -> None:
+    push, again = BEGUN.model_copy(update={"step": "push"}), BEGUN.model_copy(update={"branch": "mcc/1-2"})
+    pushed = DeliveryFinished(step="push", ok=True, commit="c" * 40)
+    refused = DeliveryFinished(step="request", ok=False, commit="c" * 40, why="no")
+    assert delivery_so_far([]) is None
+    committed = delivery_so_far([push, DeliveryFinished(step="commit", ok=True, commit="c" * 40)])
+    assert committed is not None and committed.commit is None
+    told = delivery_so_far([push, pushed, BEGUN, OPENED])
+    assert told is not None and (told.commit, told.request, told.why) == ("c" * 40, OPENED.request, None)
+    told = delivery_so_far([push, pushed, BEGUN, refused])
+    assert told is not None and (told.commit, told.why) == ("c" * 40, "no")
+    told = delivery_so_far([push, pushed, again])
+    assert told is not None and (told.branch, told.commit) == ("mcc/1-2", None)
+    told = delivery_so_far(["busy", push])
+    assert told is not None and told.why is None
 
 
 def test_a_request_is_known_as_that_of_its_session_until_the_session_is_deleted(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from drone.agent.ports.journal import Journal
 from drone.checkpoints.directory import CheckpointDirectory
-from drone.delivery.deliveries import Deliveries
+from drone.delivery.deliveries import Deliveries, ForgeErrors
 from drone.order_context import OrderContext
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import Roots
@@ -57,12 +57,22 @@ class WritingCrew(FakeCrew):
 
 
 @dataclass
+class Counted:
+    failed: list[tuple[str, int]]
+
+    def forge_failed(self, forge: str, status: int) -> None:
+        self.failed.append((forge, status))
+
+
+@dataclass
 class Scenario:
     bench: Bench
     crew: WritingCrew
     site: Site
     served: Scene
     forge: FakeForge
+    failed: list[tuple[str, int]]
+    """What the metrics were told of the forge."""
 
     def place(self, prompt: str = "Mend it", deliver: dict[str, object] | None = None, **fields: Any) -> WorkOrder:
         wish = {"pull_request": True} if deliver is None else deliver
@@ -141,12 +151,14 @@ async def scenario(
         )
         rule = AddressRule(nowhere, allow_private=[Endpoint("127.0.0.1", forge.port)])
         checkpoints = CheckpointDirectory.within(tmp_path / "drone")
-        deliveries = Deliveries(settings, here.checkouts, Git(sandbox), checkpoints, rule)
+        errors, failed = ForgeErrors(), list[tuple[str, int]]()
+        deliveries = Deliveries(settings, here.checkouts, Git(sandbox), checkpoints, rule, errors)
         crew = WritingCrew()
+        errors.metrics = Counted(failed)
 
         def workspaces(bench: Bench) -> Workspaces:
             place = DroneSite(Roots(()), tmp_path / "run", checkouts=here.checkouts, deliveries=deliveries)
             return Workspaces(bench.async_store, crew, bench.trust, place)
 
         async with Bench(store, crew=crew, workspaces=workspaces, park_after_seconds=park_after_seconds) as bench:
-            yield Scenario(bench, crew, here, served, forge)
+            yield Scenario(bench, crew, here, served, forge, failed)

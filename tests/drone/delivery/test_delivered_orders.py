@@ -180,9 +180,14 @@ async def test_a_forge_that_cannot_be_asked_now_makes_the_order_wait_for_it(
             assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.DELIVERY)
             assert order.waits_for is not None and order.waits_for.kind == "delivery"
             assert order.waits_for.tries == tries and order.waits_for.until is not None
+            told = order.delivery
+            assert told is not None and (told.forge, told.project) == ("hub", "team/shop")
+            assert told.branch == here.branch_of(order) and told.why is not None and told.why.startswith("waits")
             assert here.bench.store.claims.resume(order.id, WaitingReason.DELIVERY, "its time has come")
         order = await here.worked(order)
         assert order.status is OrderStatus.SUCCEEDED and len(github.requests) == 1
+        assert order.delivery is not None and order.delivery.why is None
+        assert here.failed == [("hub", 500), ("hub", 429), ("hub", 0), ("hub", 403)]
 
 
 async def test_without_its_token_nothing_is_sent(

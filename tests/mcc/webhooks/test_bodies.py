@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mcc.contracts.entry import Entry
+from mcc.contracts.git_delivery import DeliveryRequest, GitDelivery
 from mcc.contracts.inbox_facts import ApprovalRequested, ShownPreview
 from mcc.contracts.order import OrderKind, OrderOutcome
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
@@ -15,7 +16,7 @@ from mcc.contracts.webhooks import WebhookType
 from mcc.redaction import Redactor
 from mcc.store.doors.messages import Happening, ToldOrder
 from mcc.store.rows.inbox_rows import item_when_asked
-from mcc.webhooks.body import ANSWER_BYTES, BODY_BYTES, PREVIEW_BYTES, body_of, shortened
+from mcc.webhooks.body import ANSWER_BYTES, BODY_BYTES, PREVIEW_BYTES, WHY_BYTES, body_of, shortened
 
 ORDER_ID = "0197f000-0000-7000-8000-000000000000"
 ORDER = ToldOrder(ORDER_ID, ORDER_ID, OrderKind.CHAT, "master", ("a",), "operator", "cli")
@@ -43,6 +44,17 @@ def test_an_end_says_status_reason_detail_and_answer() -> None:
     assert (data["status"], data["reason"], data["detail"]) == ("failed", "not_done", "it \u202e did not")
     assert (data["answer"], data["result"], data["seq"]) == ("x", {"a": 1}, 7)
     assert data["links"]["record"] == f"https://mcc.test/api/v1/orders/{ORDER_ID}/record"
+
+
+def test_an_end_says_what_was_delivered_as_the_order_does() -> None:
+    request = DeliveryRequest(number=12, url="https://git.example.org/12", state="open", created=True)
+    delivery = GitDelivery(
+        forge="hub", project="team/shop", branch="mcc/1", base="main", commit="c" * 40, request=request
+    )
+    assert said(ended(delivery=delivery))["delivery"] == delivery.model_dump(mode="json")
+    assert said(ended())["delivery"] is None
+    long = said(ended(delivery=GitDelivery(why="x" * BODY_BYTES), answer="x", result=1))
+    assert len(long["delivery"]["why"].encode()) == WHY_BYTES and long["result"] == 1
 
 
 def test_a_wait_says_why() -> None:
