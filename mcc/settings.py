@@ -134,13 +134,19 @@ class ServiceSettings(SharedSettings):
     def token_files(self) -> tuple[Path, ...]:
         return (*super().token_files, *([self.metrics_token_file] if self.metrics_token_file else []))
 
+    @property
+    def own_secret_names(self) -> frozenset[str]:
+        """The variables with secrets that mcc.toml has the service read: of triggers, and of the provider of
+        identities."""
+        client = () if self.oidc is None or self.oidc.client_secret_env is None else (self.oidc.client_secret_env,)
+        return frozenset((*client, *(name for table in self.triggers.values() for name in table.secret_env)))
+
     def secrets_here(
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
     ) -> frozenset[str]:
         own = self.metrics_token.get_secret_value() if self.metrics_token else None
-        client = environ.get(self.oidc.client_secret_env) if self.oidc and self.oidc.client_secret_env else None
-        of_triggers = (environ.get(name) for table in self.triggers.values() for name in table.secret_env)
-        return super().secrets_here(environ, (*keys, own, client, *of_triggers), addresses)
+        named = (environ.get(name) for name in self.own_secret_names)
+        return super().secrets_here(environ, (*keys, own, *named), addresses)
 
     def shown(self) -> dict[str, str]:
         """Every setting as text for display, with passwords and the token masked."""

@@ -126,11 +126,7 @@ class ChildCommands:
         chosen = {name: token.get_secret_value() for name, token in tokens.items() if token is not None}
         if settings.metrics_token_file is not None:
             chosen["MCC_METRICS_TOKEN_FILE"] = str(settings.metrics_token_file)
-        # Secrets that mcc.toml says the service reads by these names.
-        named = {variable for table in settings.triggers.values() for variable in table.secret_env}
-        if settings.oidc is not None and settings.oidc.client_secret_env is not None:
-            named.add(settings.oidc.client_secret_env)
-        secrets = {name: value for name, value in self.environment.items() if name in named}
+        secrets = {name: value for name, value in self.environment.items() if name in settings.own_secret_names}
         environment = {**self._without_keys, **secrets, **chosen}
         descriptors = (listening.fileno(),)
         return ChildCommand(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
@@ -148,7 +144,7 @@ class ChildCommands:
         arguments = _module_command("drone.cli", "work", "--name", name, *wanted)
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
         # The user's own DRONE_ variables win over the family's.
-        environment = {**settings, **self.environment}
+        environment = {**settings, **self._of_drones}
         return lambda: ChildCommand(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     async def refused_by_drones(self) -> str:
@@ -158,7 +154,7 @@ class ChildCommands:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env=dict(self.environment),
+            env=dict(self._of_drones),
             cwd=self.directory,
         )
         try:
@@ -190,6 +186,14 @@ class ChildCommands:
     def shared(self) -> Mapping[str, str]:
         """The variables for a drone that is started beside this family."""
         return {name: value for name, value in self.environment.items() if name.startswith("MCC_")}
+
+    @property
+    def _of_drones(self) -> Mapping[str, str]:
+        """All but the secrets of the service: agents work in the processes of drones."""
+        settings = self.settings
+        of_forges = (forge.token_env for forge in settings.forges.values())
+        hidden = settings.own_secret_names.difference(of_forges, (git.token_env for git in settings.workspaces.git))
+        return {name: value for name, value in self.environment.items() if name not in hidden}
 
     @property
     def _without_keys(self) -> Mapping[str, str]:

@@ -94,6 +94,18 @@ def test_the_api_alone_of_all_services_gets_the_secrets_that_its_tables_name(tmp
         api = here.api(listening).environment
     assert (api["A_HOOK"], api["OF_CLIENT"]) == ("a" * 16, "c") and "OPENAI_API_KEY" not in api
     assert not {"A_HOOK", "OF_CLIENT"} & here.flower(1, LOGIN).environment.keys()
+    drone = here.drone("drone-1", None)().environment
+    assert not {"A_HOOK", "OF_CLIENT"} & drone.keys() and drone["OPENAI_API_KEY"] == "sk"
+
+
+def test_a_secret_that_a_table_of_drones_names_too_reaches_them(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text(
+        '[triggers.a]\npath = "a"\nscheme = "github"\nsecret_env = ["ONE", "BOTH"]\norder = {prompt = "x"}\n'
+        '[forges.hub]\nkind = "github"\naddress = "https://hub.example"\ntoken_env = "BOTH"\n'
+    )
+    here = household(tmp_path, {"MCC_CONFIG": str(tmp_path / "mcc.toml"), "ONE": "a" * 16, "BOTH": "b" * 16})
+    drone = here.drone("drone-1", None)().environment
+    assert "ONE" not in drone and drone["BOTH"] == "b" * 16
 
 
 @pytest.mark.parametrize(
