@@ -23,7 +23,6 @@ MOST_COMMITS, MOST_FILES = 100, 10_000
 DIFF_BYTES = 2_000_000
 _LISTED = Bounds(60.0, 4_000_000, 0)
 _SHOWN = Bounds(60.0, DIFF_BYTES, 0)
-_PUSH = Bounds(PUSH_SECONDS)
 
 _BEHIND = ("non-fast-forward", "fetch first", "[rejected]")
 """Texts in git's messages where the remote's branch has commits that were not known when the push began."""
@@ -62,13 +61,15 @@ class BranchLook:
 @dataclass(frozen=True, slots=True)
 class BranchPush:
     """Brings commits of a checkout to its git address. `token` is seen by the git of the mirror alone, which reads the
-    checkout's objects and nothing else of it."""
+    checkout's objects and nothing else of it. A push takes at most `seconds`, and brings at most `most_bytes`."""
 
     checkouts: Checkouts
     address: GitAddress
     checkout: Workspace
     threads: OwnThreads
     token: str | None = field(default=None, repr=False)
+    seconds: float = PUSH_SECONDS
+    most_bytes: int = MOST_PUSHED_BYTES
 
     async def look(self, commit: str, base: str | None, branch: str, *, begun_with: str | None = None) -> BranchLook:
         """Fetch, and compare the commit with its base and with what is on the branch. `base` None: `begun_with` where
@@ -102,9 +103,9 @@ class BranchPush:
         async with self._mirror() as mirror:
             sized = ("rev-list", "--objects", "--disk-usage", commit, "--not", "--all")
             size = int((await self._mirrors.git(mirror, *sized, beside=self.checkout)).strip() or 0)
-            if size > MOST_PUSHED_BYTES:
+            if size > self.most_bytes:
                 raise CannotPush(
-                    f"What would be pushed has {size:,} bytes, and at most {MOST_PUSHED_BYTES:,} are: leave large "
+                    f"What would be pushed has {size:,} bytes, and at most {self.most_bytes:,} are: leave large "
                     "files out of the commits."
                 )
             quietly = ("--quiet", "--no-verify", "--no-follow-tags", "--no-recurse-submodules")
@@ -112,7 +113,7 @@ class BranchPush:
             arguments = ("-c", "push.gpgSign=false", "push", *quietly, "--end-of-options", self.address.text, target)
             try:
                 await self._mirrors.remote_git(
-                    self.address, self.token, mirror, *arguments, beside=self.checkout, bounds=_PUSH
+                    self.address, self.token, mirror, *arguments, beside=self.checkout, bounds=Bounds(self.seconds)
                 )
             except NotNow:
                 raise

@@ -90,8 +90,10 @@ def _until(later: DeliverLater, execution: Execution, order: WorkOrder) -> Block
     assert execution.held is not None
     node = execution.held[1].fold.node(later.record_id)
     steps = () if node is None else node.steps
-    before = sum(isinstance(step.fact, AgentStep) and step.fact.name == LATER for step in steps)
-    at, began = now(), now() if node is None else node.started_at
+    tried = [step.at for step in steps if isinstance(step.fact, AgentStep) and step.fact.name == LATER]
+    # From the first of them on: what a person took to approve the delivery before is no wait for a forge.
+    at = now()
+    before, began = len(tried), tried[0] if tried else at
     latest = began + LONGEST_WAIT if order.expires_at is None else min(began + LONGEST_WAIT, order.expires_at)
     if at >= latest:
         return None
