@@ -3,6 +3,7 @@
     python -m tests.faults list                                   # campaigns, and what none of them does
     python -m tests.faults run C1 C4 --database postgres --seed 17
     python -m tests.faults one_repository                         # many orders that write in few repositories: C23
+    python -m tests.faults doors webhooks --cuts 1000 --kills 20  # each door, its connections cut at random bytes
     python -m tests.faults chaos --minutes 30 --seed 1
     python -m tests.faults soak --hours 4
     python -m tests.faults check DIRECTORY                        # judge kept evidence again
@@ -24,6 +25,7 @@ from tests.faults.campaigns.running import Wish
 from tests.faults.campaigns.stage import DATABASES
 from tests.faults.campaigns.tally import read_back
 from tests.faults.campaigns.tiers import chaos, conclude, told
+from tests.faults.doors.running import CUTS, DOORS, KILLS, cut_doors
 
 SECONDS_AN_HOUR = 3_600.0
 
@@ -38,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case "chaos":
             print(f"seed {said.seed}", flush=True)
             return chaos(said.minutes * 60, said.seed, _wish(said), said.results)
+        case "doors":
+            print(f"seed {said.seed}", flush=True)
+            return cut_doors(said.door or tuple(DOORS), said.cuts, said.kills, said.seed, said.directory)
         case "soak":
             return _soak(said)
         case "check":
@@ -49,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _list() -> int:
     for name, campaign in CAMPAIGNS.items():
         print(f"{name:5}{campaign.title} ({', '.join(campaign.databases)})")
+    print(f"doors: {', '.join(DOORS)}")
     print("\nleft out:")
     for what, why in LEFT_OUT.items():
         print(f"  {what}: {why}")
@@ -91,17 +97,22 @@ def _parser() -> argparse.ArgumentParser:
     shared.set_defaults(campaign=["C23"])
     for one in (runs, shared):
         one.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
+    doors = commands.add_parser("doors", help="each door, its connections cut at random bytes and its service killed")
+    doors.add_argument("door", nargs="*", choices=tuple(DOORS), metavar="DOOR", help=", ".join(DOORS))
+    doors.add_argument("--cuts", type=int, default=CUTS, help="connections that are cut, of each door")
+    doors.add_argument("--kills", type=int, default=KILLS, help="how often somebody is killed at such a byte")
     rounds = commands.add_parser("chaos", help="all campaigns in turn until the time is over")
     rounds.add_argument("--minutes", type=float, default=30.0)
     soak = commands.add_parser("soak", help="everything at random, in one family")
     soak.add_argument("--hours", type=float, default=4.0)
-    for one in (runs, shared, rounds, soak):
+    for one in (runs, shared, doors, rounds, soak):
         one.add_argument("--seed", type=int, default=int(time.time()) % 100_000, help="the first; by default a new one")
+        one.add_argument("--directory", type=Path, help="where evidence is kept; by default that of temporary files")
+    for one in (runs, shared, rounds, soak):
         one.add_argument("--all", action="store_true", help="try all where a part is drawn")
         one.add_argument("--judge-times", action="store_true", help="slow recovery is a violation: for a quiet machine")
         one.add_argument("--lease", type=float, help="seconds; by default the campaign's own")
         one.add_argument("--keep", action="store_true", help="keep the evidence of good runs as well")
-        one.add_argument("--directory", type=Path, help="where evidence is kept; by default that of temporary files")
         one.add_argument("--results", type=Path, help="append a JSON line for each run")
     for one in (runs, shared, soak):
         one.add_argument("--database", choices=DATABASES, help="by default both; soak: postgres")

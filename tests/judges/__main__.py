@@ -7,15 +7,21 @@ Exit codes: 0 no row got worse; 1 one did, or a test of a judge failed.
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.judges.scores import TABLE, Scores, judged, page, read
 
+HERE = Path(__file__).parent
+LONG = "cut_doors.py"
+"""What takes minutes, and is not among the tests of `make test`."""
+
 
 def main(arguments: Sequence[str]) -> int:
     counting = Scores()
-    ended = int(pytest.main([str(TABLE.parents[1] / "tests" / "judges"), "-p", "no:xdist", *arguments], [counting]))
+    asked = [str(HERE), "-p", "no:xdist", "-o", f"python_files=test_*.py {LONG}", *arguments]
+    ended = int(pytest.main(asked, [counting]))
     if arguments:
         return ended
     before = read(TABLE.read_text()) if TABLE.exists() else []
