@@ -78,11 +78,7 @@ def addresses_of_forges(settings: Settings) -> AddressRule:
 
 def roots_of(settings: Settings) -> Roots:
     """The directories in which this drone's orders may work."""
-    return Roots(settings.workspace_roots, private_of(settings), added=AddedRoots(settings.data_dir))
-
-
-def private_of(settings: Settings) -> Private:
-    """MCC's own files, as no tool sees them. The checkouts and worktrees that orders work in lie among them, and are
-    none of them."""
+    # The checkouts and worktrees that orders work in lie among MCC's own files, and are none of them.
     working = (settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS)
-    return Private(settings.private_places(), except_below=working)
+    private = Private(settings.private_places(), except_below=working)
+    return Roots(settings.workspace_roots, private, added=AddedRoots(settings.data_dir))

@@ -6,15 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.access import (
-    CHECKOUTS,
-    WORKTREES,
-    addresses_of_forges,
-    addresses_of_servers,
-    private_of,
-    roots_of,
-    toolbox_of,
-)
+from drone.access import CHECKOUTS, WORKTREES, addresses_of_forges, addresses_of_servers, roots_of, toolbox_of
 from drone.agent.agent import AgentRuntime
 from drone.agent.compaction.of_session import SessionCompaction
 from drone.agent.gates.report_gate import ReportGate
@@ -377,7 +369,7 @@ class Crew:
     def _reopened(self, path: str) -> Workspace:
         """A workspace that an ended order had. Blocks. Raises `PathError`."""
         if Path(path).is_relative_to(self._settings.data_dir / CHECKOUTS):
-            return Workspace(path, private=private_of(self._settings))
+            return Workspace(path, private=self._roots.private)
         return self._roots.opened(path)
 
     def orders_with_worktrees(self) -> Sequence[str]:

@@ -2,20 +2,18 @@
 
 import asyncio
 import socket
-import ssl
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import urljoin
 
 import aiohttp
-import certifi
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from mcc.addresses import AddressRefused, AddressRule, Endpoint, Url, url_of
+from mcc.addresses.trust import trusted_servers
 
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -104,7 +102,7 @@ class WebWire:
         """The response to one request, or the target of its redirect."""
         addresses = await self._rule.resolve(request.url.endpoint)
         connector = aiohttp.TCPConnector(
-            resolver=_CheckedAddresses(addresses), use_dns_cache=False, force_close=True, ssl=_trust(), limit=1
+            resolver=_CheckedAddresses(addresses), use_dns_cache=False, force_close=True, ssl=trusted_servers(), limit=1
         )
         silence = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
         session = aiohttp.ClientSession(
@@ -129,14 +127,6 @@ class WebWire:
             body = await _read(answer, limits.size)
             reason = (answer.reason or "")[:100]
             return Fetched(request.url, answer.status, reason, answer.content_type, answer.charset or "", body)
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    """Cached: reading the certificates takes longer than many an answer."""
-    trusted = ssl.create_default_context()
-    trusted.load_verify_locations(certifi.where())
-    return trusted
 
 
 class _CheckedAddresses(AbstractResolver):

@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,10 @@ class ProxiedNetwork:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        return {BUNDLE: _authorities() + self._grant.certificate.encode()}
+        # The public authorities, and those that OpenSSL trusts in this process: of the file that SSL_CERT_FILE names.
+        files = filter(None, (certifi.where(), ssl.get_default_verify_paths().cafile))
+        trusted = b"\n".join(Path(file).read_bytes() for file in files)
+        return {BUNDLE: trusted + b"\n" + self._grant.certificate.encode()}
 
     @property
     def denied(self) -> Sequence[str]:
@@ -242,14 +244,6 @@ class ProxyProcess:
         answer = self._asked.get(message.pop("id"))
         if answer is not None and not answer.done():
             answer.set_result(message)
-
-
-@cache
-def _authorities() -> bytes:
-    """The authorities that programs trust: the public ones, and those of the file that OpenSSL trusts in this process,
-    which `SSL_CERT_FILE` names."""
-    own = ssl.get_default_verify_paths().cafile
-    return b"\n".join(Path(file).read_bytes() for file in (certifi.where(), own) if file)
 
 
 def _spawn(control: int) -> "subprocess.Popen[bytes]":

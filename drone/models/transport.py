@@ -8,17 +8,16 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import cast
 
 import aiohttp
-import certifi
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from drone.agent.ports.model import BadReply, ModelError
 from drone.models.body import Body
 from mcc.addresses import is_loopback
+from mcc.addresses.trust import trusted_servers
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0
@@ -217,7 +216,7 @@ class ModelWire:
         if proxy not in self._transports:
             through = httpx.Proxy(proxy) if proxy else None
             self._transports[proxy] = AiohttpTransport(
-                verify=_ssl_context(), trust_env=False, client=self._session, proxy=through
+                verify=trusted_servers(), trust_env=False, client=self._session, proxy=through
             )
         return self._transports[proxy]
 
@@ -244,17 +243,9 @@ class ModelWire:
         return "" if target.url.scheme == "http" or is_loopback(target.url.host) else self._proxy
 
 
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Cached: reading the certificates takes longer than a model on this machine takes to answer."""
-    trusted = ssl.create_default_context()
-    trusted.load_verify_locations(certifi.where())
-    return trusted
-
-
 def _session() -> aiohttp.ClientSession:
     # No limit on connections: orders and their limits bound the calls, and a call queued here would seem unreachable.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_ssl_context())
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=trusted_servers())
     # No cookies, which would link orders, and no proxy from the environment, which nobody configured for models.
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 

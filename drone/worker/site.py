@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
-from drone.access import CHECKOUTS, private_of, roots_of
+from drone.access import CHECKOUTS, roots_of
 from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
@@ -18,6 +18,7 @@ from drone.crew import Crew
 from drone.delivery.deliveries import Deliveries, ForgeErrors
 from drone.sandbox.host_lock import Locks, locks_of_this_host
 from drone.sandbox.places.paths import PathError, Roots, Workspace, without_links
+from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
@@ -48,10 +49,11 @@ class Site:
 def site_of(settings: Settings, crew: Crew) -> Site:
     run = settings.data_dir / "run"
     locks = Locks(locks_of_this_host(run / "workspaces"), _digest_of(settings.database_url))
-    checkouts = _checkouts_of(settings, crew)
+    roots = roots_of(settings)
+    checkouts = _checkouts_of(settings, crew, roots.private)
     errors = ForgeErrors()
     deliveries = None if checkouts is None else crew.deliveries(checkouts, errors)
-    return Site(roots_of(settings), run, checkouts=checkouts, deliveries=deliveries, forge_errors=errors, locks=locks)
+    return Site(roots, run, checkouts=checkouts, deliveries=deliveries, forge_errors=errors, locks=locks)
 
 
 def _digest_of(database_url: str) -> str:
@@ -59,15 +61,15 @@ def _digest_of(database_url: str) -> str:
     return hashlib.sha256(database_url.rpartition("@")[2].encode()).hexdigest()[:40]
 
 
-def _checkouts_of(settings: Settings, crew: Crew) -> Checkouts | None:
+def _checkouts_of(settings: Settings, crew: Crew, private: Private) -> Checkouts | None:
     """None where this machine lacks git or a sandbox for it, or the operator allows no address."""
     if crew.programs is None or crew.egress is None or not settings.workspaces.git:
         return None
     home = settings.data_dir / CHECKOUTS
     # A table of the operator's names these hosts, so they may have private addresses.
-    private = [str(endpoint) for forge in settings.forges.values() for endpoint in forge.endpoints]
-    mirrors = Mirrors(crew.programs, home / "mirrors", partial(crew.egress.network_to, private=private))
-    return Checkouts(mirrors, settings.workspaces, home, settings.key, private_of(settings))
+    hosts = [str(endpoint) for forge in settings.forges.values() for endpoint in forge.endpoints]
+    mirrors = Mirrors(crew.programs, home / "mirrors", partial(crew.egress.network_to, private=hosts))
+    return Checkouts(mirrors, settings.workspaces, home, settings.key, private)
 
 
 def live_incarnations(store: Store) -> set[str]:

@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias, assert_never
 
-import certifi
 import httpx
 
 from mcc.addresses import AddressRefused, AddressRule, Endpoint, host_of, is_loopback
+from mcc.addresses.trust import trusted_servers
 from mcc.configuration.forges import Forge
 from mcc.contracts.plain_text import cut, strip_controls
 
@@ -60,7 +58,7 @@ class CheckedRoutes(httpx.AsyncBaseTransport):
     def __init__(self, rule: AddressRule, proxy: str | None = None) -> None:
         self._rule = rule
         self._proxy = proxy
-        trusted = _trust()
+        trusted = trusted_servers()
         self._direct = httpx.AsyncHTTPTransport(verify=trusted, trust_env=False)
         self._proxied = httpx.AsyncHTTPTransport(verify=trusted, trust_env=False, proxy=proxy) if proxy else None
 
@@ -83,14 +81,6 @@ class CheckedRoutes(httpx.AsyncBaseTransport):
         await self._direct.aclose()
         if self._proxied is not None:
             await self._proxied.aclose()
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    """Cached: reading the certificates takes longer than many an answer."""
-    trusted = ssl.create_default_context()
-    trusted.load_verify_locations(certifi.where())
-    return trusted
 
 
 @dataclass(frozen=True, slots=True)

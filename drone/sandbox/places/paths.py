@@ -300,7 +300,7 @@ class Roots:
         self._resolve = resolve
         self._added = added
         self._real: dict[str, Path | None] = dict.fromkeys(map(os.path.abspath, roots))
-        self._private = private or Private()
+        self.private = private or Private()
         looks = [Thread(target=self._look_at, args=(root,), daemon=True) for root in self._real]
         give_up = time.monotonic() + answer_seconds
         for look in looks:
@@ -350,8 +350,8 @@ class Roots:
                 raise PathError(f"The workspace {shown(asked)} is not a directory on this drone's machine.") from error
             why = getattr(error, "strerror", None) or "a part of it is being replaced"
             raise PathError(f"The workspace {shown(asked)} cannot be opened: {why}.") from error
-        workspace = Workspace(real, fd=fd, also=asked, private=self._private)
-        if self._private.encloses(fd):
+        workspace = Workspace(real, fd=fd, also=asked, private=self.private)
+        if self.private.encloses(fd):
             raise PathDenied(
                 f"The workspace {shown(asked)} lies inside MCC's own data, configuration or secrets, which no agent "
                 "may see: name a directory outside of them, or let MCC keep its data elsewhere (--data-dir, "

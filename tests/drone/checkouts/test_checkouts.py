@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.access import CHECKOUTS, private_of
+from drone.access import CHECKOUTS, roots_of
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import PathError
@@ -46,7 +46,7 @@ async def test_a_checkout_in_the_data_directory_is_none_of_its_secrets(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     settings = Settings({"HOME": str(tmp_path)}, data_dir=tmp_path / "drone")
-    private = private_of(settings)
+    private = roots_of(settings).private
     async with site(tmp_path, sandbox) as here:
         checkouts = replace(here.checkouts, directory=settings.data_dir / CHECKOUTS, private=private)
         workspace = await checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
