@@ -143,7 +143,10 @@ class Checkouts:
             raise CannotFetch(_NOT_ALLOWED.format(address.text))
         token = None if remote.token_env is None else self.key(remote.token_env)
         if remote.token_env is not None and not token:
-            raise CannotFetch(f"{remote.token_env}, which has the token for {address.text}, is not set on this drone.")
+            raise CannotFetch(
+                f"{remote.token_env}, which has the token for {address.text}, is not set on this drone: set it where "
+                "the drone starts."
+            )
         return token
 
     async def _commit(self, mirror: Workspace, address: GitAddress, ref: str | None) -> str:

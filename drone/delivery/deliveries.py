@@ -19,7 +19,7 @@ from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
 from drone.tools.git.program import Git
 from mcc.addresses import AddressRule
-from mcc.configuration.forges import forge_of
+from mcc.configuration.forges import forge_of, unknown_forge
 from mcc.configuration.workspaces import git_address
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_delivery import DELIVER, Deliver, GitDelivery
@@ -98,14 +98,14 @@ class Deliveries:
         address = git_address(order.workspace)
         known = forge_of(self.settings.forges, address)
         if known is None:
-            raise CannotDeliver(
-                f"{address.text} is at no forge that this drone knows: its mcc.toml has no [forges.NAME] with that "
-                "address."
-            )
+            raise CannotDeliver(unknown_forge(self.settings.forges, address))
         name, forge, project = known
         token = self.settings.key(forge.token_env)
         if not token:
-            raise CannotDeliver(f"{forge.token_env}, which has the token of [forges.{name}], is not set on this drone.")
+            raise CannotDeliver(
+                f"{forge.token_env}, which has the token of [forges.{name}], is not set on this drone: set it where "
+                "the drone starts."
+            )
         page = await self.checkouts.page(order.workspace, order.session_id, turn.threads)
         if page is None:
             raise CannotDeliver(f"There is no checkout of {address.text} on this drone.")

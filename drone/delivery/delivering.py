@@ -182,13 +182,8 @@ class Delivering:
 
     def _check_branch(self, branch: str) -> None:
         """Raises `CannotDeliver`."""
-        forge, name = self._target.forge, self._target.name
-        if not branch.startswith(forge.prefix):
-            raise CannotDeliver(
-                f"{branch} cannot be pushed: branches of MCC begin with {forge.prefix} (prefix of [forges.{name}])."
-            )
-        if forge.is_protected(branch):
-            raise CannotDeliver(f"{branch} is not pushed to: it is protected by [forges.{name}].")
+        if why := self._target.forge.why_not_pushed(branch, self._target.name):
+            raise CannotDeliver(why)
 
     async def _ended_meanwhile(self, branch: str) -> MergeRequest | None:
         """The request of this very commit that a drone before this one had opened, and that somebody has merged or

@@ -8,11 +8,13 @@ from pathlib import Path, PurePosixPath
 
 from mcc.addresses import AddressRefused
 from mcc.api.problems import Unacceptable
+from mcc.configuration.forges import forge_of, unknown_forge
 from mcc.configuration.providers import PROVIDERS, provider
 from mcc.configuration.running import AddedRoots
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.git_delivery import Deliver
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.contracts.shape import to_json
 from mcc.contracts.similar import close_matches, did_you_mean
@@ -96,11 +98,8 @@ def _checked(new: NewOrder, settings: ServiceSettings, drones: Sequence[Registra
         _check_model(new.model, drones)
     workspace = None if new.workspace is None else _workspace(new.workspace, settings, drones)
     _check_ref(new)
-    if new.deliver is not None and (workspace is None or not is_git_address(workspace)):
-        raise Unacceptable(
-            "deliver",
-            "work is delivered to the git address that it began with; name one as workspace, or leave it out.",
-        )
+    if new.deliver is not None:
+        _check_delivery(new.deliver, workspace, settings)
     if workspace is not None and not is_git_address(workspace):
         _refuse_own(workspace, settings.private_places())
     for place, name in (("agent", new.agent), ("verify.agent", new.verify.agent if new.verify else None)):
@@ -133,6 +132,22 @@ def _workspace(workspace: str, settings: ServiceSettings, drones: Sequence[Regis
             "mcc.toml: [[workspaces.git]] with address = …",
         )
     return address.text
+
+
+def _check_delivery(wish: Deliver, workspace: str | None, settings: ServiceSettings) -> None:
+    """Before the work is done, what would be refused after it."""
+    if workspace is None or not is_git_address(workspace):
+        raise Unacceptable(
+            "deliver",
+            "work is delivered to the git address that it began with; name one as workspace, or leave it out.",
+        )
+    address = git_address(workspace)
+    known = forge_of(settings.forges, address)
+    if known is None:
+        raise Unacceptable("deliver", unknown_forge(settings.forges, address))
+    name, forge, _ = known
+    if wish.branch is not None and (why := forge.why_not_pushed(wish.branch, name)):
+        raise Unacceptable("deliver.branch", why)
 
 
 def _check_ref(new: NewOrder) -> None:

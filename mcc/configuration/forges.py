@@ -91,8 +91,16 @@ class Forge(Closed):
         fits = len(parts) >= 2 if self.kind == "gitlab" else len(parts) == 2
         return "/".join(parts) if fits else None
 
-    def is_protected(self, branch: str) -> bool:
-        return any(matches_glob(branch, glob) for glob in self.protected)
+    def why_not_pushed(self, branch: str, name: str) -> str | None:
+        """Why nothing may be pushed to this branch of [forges.NAME], as a sentence; None where that may be."""
+        if not branch.startswith(self.prefix):
+            return (
+                f"{branch} cannot be pushed: branches of MCC begin with {self.prefix} (prefix of [forges.{name}]), so "
+                "name another one, or none."
+            )
+        if any(matches_glob(branch, glob) for glob in self.protected):
+            return f"{branch} is not pushed to: it is protected by [forges.{name}], so name another one, or none."
+        return None
 
 
 Forges: TypeAlias = Annotated[Mapping[ForgeName, Forge], Field(max_length=50)]
@@ -104,3 +112,12 @@ def forge_of(forges: Mapping[str, Forge], address: GitAddress) -> tuple[str, For
         if (project := forge.project_of(address)) is not None:
             return name, forge, project
     return None
+
+
+def unknown_forge(forges: Mapping[str, Forge], address: GitAddress) -> str:
+    """That no forge has this repository, and what to do about it, as a sentence."""
+    known = ", ".join(f"[forges.{name}] is {forge.home}" for name, forge in forges.items()) or "there is no such table"
+    return (
+        f"{address.text} is at no forge that is known here ({known}): the operator adds [forges.NAME] with kind, "
+        "address and token_env to mcc.toml."
+    )

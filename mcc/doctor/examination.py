@@ -7,6 +7,7 @@ from mcc.addresses import without_password
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.doctor.database import check_database, leftovers, unswept
 from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
+from mcc.doctor.forges import check_forges
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import (
     check_checkouts,
@@ -199,5 +200,6 @@ CHECKS: Mapping[str, Check] = {
     "keys": check_keys,
     "prices": check_prices,
     "sign-in": check_signin,
+    "forges": check_forges,
 }
 """The checks by name, in the order in which their findings are shown."""

@@ -30,7 +30,7 @@ from mcc.local.redis import (
     socket_url,
 )
 from mcc.local.supervisor import Supervisor
-from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door
+from mcc.settings import BadSettings, ServiceSettings, operator_token, refuse_open_door, trigger_secrets
 
 START_SECONDS = 60.0
 FLOWER_SECONDS = 15.0
@@ -117,6 +117,8 @@ class Family:
 
     async def _start(self) -> None:
         refuse_open_door(self.settings)
+        # The service would refuse them too, several times over, as it is started again.
+        trigger_secrets(self.settings, self._environment)
         # Before anything is started or changed: only one family at a time works on a data directory.
         hold = self._take_hold()
         # The socket is opened here and handed to the service: a port that is taken shows before anything else is

@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mcc.configuration.forges import Forge
 from mcc.configuration.workspaces import GitRemote, WorkspaceSettings
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
@@ -13,12 +14,16 @@ from tests.mcc.api.test_orders_over_http import ORDERS, is_problem
 
 DELIVER = "/api/v1/orders/{order_id}/deliver"
 ADDRESS = "https://git.example.org/team/shop"
+NOWHERE = "https://no-forge.example.org/team"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> ServiceSettings:
-    allowed = WorkspaceSettings(git=(GitRemote(address="https://git.example.org/team/*"),))
-    return ServiceSettings(data_dir=tmp_path, workspaces=allowed)
+    allowed = WorkspaceSettings(
+        git=(GitRemote(address="https://git.example.org/team/*"), GitRemote(address=f"{NOWHERE}/*"))
+    )
+    forges = {"hub": Forge(kind="gitea", address="https://git.example.org", token_env="HUB_TOKEN")}
+    return ServiceSettings(data_dir=tmp_path, workspaces=allowed, forges=forges)
 
 
 async def test_a_delivery_is_the_next_turn_of_the_session_that_it_delivers_for(
@@ -56,3 +61,14 @@ async def test_what_cannot_be_delivered_is_said(api: httpx.AsyncClient, store: S
         {"forced": True},
     ):
         is_problem(await api.post(ORDERS, json={"prompt": "x", "workspace": ADDRESS, "deliver": wrong}), 422)
+
+
+async def test_what_no_forge_would_take_is_refused_before_the_work_is_done(api: httpx.AsyncClient) -> None:
+    answer = await api.post(ORDERS, json={"prompt": "x", "workspace": f"{NOWHERE}/shop", "deliver": {}})
+    is_problem(answer, 422)
+    assert "[forges.NAME]" in answer.text and "[forges.hub] is https://git.example.org" in answer.text
+    for branch, why in (("main", "begin with mcc/"), ("feature", "prefix of [forges.hub]")):
+        wish = {"branch": branch}
+        answer = await api.post(ORDERS, json={"prompt": "x", "workspace": ADDRESS, "deliver": wish})
+        is_problem(answer, 422)
+        assert why in answer.text and "deliver.branch" in answer.text

@@ -63,9 +63,9 @@ def test_what_is_no_forge_is_refused(wrong: dict[str, object], why: str) -> None
         forge(**wrong)
 
 
-def test_protected_branches_are_globs() -> None:
-    table = forge(kind="github", protected=["main", "release/*"])
-    assert [name for name in ("main", "release/1", "mcc/main", "maintenance") if table.is_protected(name)] == [
-        "main",
-        "release/1",
-    ]
+def test_branches_are_pushed_to_that_begin_with_the_prefix_and_are_not_protected() -> None:
+    table = forge(kind="github", prefix="m", protected=["main", "release/*", "mcc/kept-*"])
+    branches = ("main", "release/1", "mcc/main", "maintenance", "mcc/kept-1", "other")
+    assert [name for name in branches if table.why_not_pushed(name, "hub") is None] == ["mcc/main", "maintenance"]
+    assert "protected by [forges.hub]" in str(table.why_not_pushed("mcc/kept-1", "hub"))
+    assert "begin with m (prefix of [forges.hub])" in str(table.why_not_pushed("other", "hub"))

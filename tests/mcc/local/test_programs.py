@@ -161,6 +161,18 @@ async def test_a_configuration_that_no_drone_can_use_is_refused_before_anything_
     assert not list((tmp_path / "data" / "logs").iterdir())
 
 
+async def test_a_trigger_without_its_secret_is_told_once_before_anything_is_started(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text('[triggers.issues]\npath = "x"\nscheme = "github"\nsecret_env = ["HOOK"]\norder = {prompt = "x"}\n')
+    environ = {"MCC_DATA_DIR": str(tmp_path / "data"), "MCC_CONFIG": str(file)}
+    wanted = load(environ, directory=tmp_path, port=0)
+    for secret in ({}, {"HOOK": "too short"}):
+        with pytest.raises(BadSettings, match=rf"{file}, line 4: triggers.issues.secret_env: the variable HOOK"):
+            async with Family(wanted, Staff(), environment={**environ, **secret}):
+                pass
+    assert not (tmp_path / "data").exists()
+
+
 async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: Path) -> None:
     open_wide = load({}, data_dir=tmp_path / "data", host="0.0.0.0")
     with pytest.raises(BadSettings, match="MCC_TOKEN"):
