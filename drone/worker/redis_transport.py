@@ -64,20 +64,11 @@ class WorkerChannel(transport.Channel):
 
     Message = PlainMessage
     ack_emulation = False
-    _kept: BoundedRedis | None = None
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
         # Set after kombu's constructor, which assigns its own QoS to every channel without `ack_emulation`.
         self.QoS = QoS  # type: ignore[assignment]
-
-    def _create_client(self, asynchronous: bool = False) -> Any:
-        """One client for all short commands: kombu creates one per command, which takes longer than the command."""
-        if asynchronous:
-            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
-        if self._kept is None or self._kept.connection_pool is not self.pool:
-            self._kept = super()._create_client()  # type: ignore[no-untyped-call]
-        return self._kept
 
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], Any], consumer_tag: str, **more: Any

@@ -91,7 +91,7 @@ async def _repeated(service: Service, caller: Caller, order_id: str, idempotency
     except (StoreRefused, StoreUnavailable, Refusal, Unacceptable) as problem:
         return BulkItem(id=order_id, problem=str(problem))
     if placed.created:
-        service.notices.placed(placed.order)
+        service.notices.placed(placed.order, placed.entries)
     return BulkItem(id=order_id, order_id=placed.order.id)
 
 

@@ -109,7 +109,7 @@ async def review(
     await check_document(service, caller, order_id)
     placed = await service.write(_next_turn, service, order, message, caller.actor, idempotency_key)
     if placed.created:
-        service.notices.placed(placed.order)
+        service.notices.placed(placed.order, placed.entries)
     return answer(placed.order, 201 if placed.created else 200, {"Location": f"../{placed.order.id}"})
 
 

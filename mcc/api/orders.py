@@ -129,7 +129,7 @@ async def place(
     placed, requested = await service.write(_place, service, new, caller, idempotency_key, attended)
     order = placed.order
     if placed.created:
-        service.notices.placed(order)
+        service.notices.placed(order, placed.entries)
     for changed in requested:
         announce(service, changed)
     if placed.receipt is not None:
@@ -383,7 +383,7 @@ def check_again(service: Service, order_id: str) -> None:
 
 def answer_placed(service: Service, placed: Placed) -> Response:
     if placed.created:
-        service.notices.placed(placed.order)
+        service.notices.placed(placed.order, placed.entries)
     # Relative to the call of another order: a proxy may have put a prefix before the path.
     location = {"Location": f"../{placed.order.id}"}
     return answer(placed.order, 201 if placed.created else 200, location)

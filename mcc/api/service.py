@@ -24,6 +24,7 @@ from mcc.api.stuck import StuckOrders
 from mcc.api.triggers.taking import TriggerDoor
 from mcc.contracts.answers import Problem
 from mcc.contracts.drones import DroneStatus
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.invisible import escape_invisible_json
 from mcc.contracts.order import WorkOrder
@@ -32,7 +33,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import InboxMoved, Wake
 from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, status_hint
+from mcc.dispatch.publisher import NEWEST, AsyncPublisher, Message, newest_entries, status_hint
 from mcc.feed.feed import Feed
 from mcc.reading.reader import OrderViews
 from mcc.redaction import Redactor
@@ -74,12 +75,13 @@ class Notices:
         """Why drones cannot be nudged now; "" when they can, or when there is no Redis at all."""
         return self._nudger.trouble if self._nudger is not None else ""
 
-    def placed(self, order: WorkOrder) -> None:
+    def placed(self, order: WorkOrder, entries: Sequence[Entry] = ()) -> None:
         """Announce a queued order, and nudge drones unless it is blocked by an earlier turn of its session.
 
-        The drone that ends that turn nudges for the blocked one.
+        The drone that ends that turn nudges for the blocked one. `entries`: its first ones, where they are known; they
+        are read otherwise.
         """
-        self.status_changed(order)
+        self.status_changed(order, entries)
         if self._nudger is not None and order.status is OrderStatus.QUEUED and order.blocked_by is None:
             self._send(self._nudge(self._nudger, order))
 
@@ -94,13 +96,14 @@ class Notices:
             entries = [entry for answer in placed for entry in answer.entries]
             self._send(self._publish_all(self._publisher, [*entries, *hints]))
 
-    def status_changed(self, order: WorkOrder) -> None:
+    def status_changed(self, order: WorkOrder, entries: Sequence[Entry] = ()) -> None:
         hint = status_hint(order)
         self._feed.on_hint(hint)
         if self._publisher is not None:
             self._publisher.report_status(order)
-            self._send(self._publisher.publish([hint]))
-            self._send(self._publish_newest(self._publisher, order))
+            self._send(self._publisher.publish([hint, *entries[-NEWEST:]]))
+            if not entries:
+                self._send(self._publish_newest(self._publisher, order))
 
     def inbox_moved(self, order_id: str) -> None:
         """An item of this order's was settled."""

@@ -146,7 +146,7 @@ async def compact(session_id: SessionId, service: ServiceHere, caller: CallerHer
     """
     placed = await service.write(_compact, service, session_id, caller.actor)
     if placed.created:
-        service.notices.placed(placed.order)
+        service.notices.placed(placed.order, placed.entries)
     location = {"Location": f"../../orders/{placed.order.id}"}
     return answer(placed.order, 202 if placed.created else 200, location)
 

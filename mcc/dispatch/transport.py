@@ -26,6 +26,7 @@ class Channel(redis.Channel):
     tell nobody but its own subscribers."""
 
     guard: type[Guarded] = Guarded
+    _kept: Any = None
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         options: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
@@ -33,6 +34,14 @@ class Channel(redis.Channel):
         # Made of what kombu chose: TCP, TLS or a socket, as the address says.
         options["connection_class"] = type("Link", (self.guard, kind), {})
         return {**options, "trust": Trust(), "retry": Retry(NoBackoff(), 1)}
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        """One client for all short commands: kombu creates one per command, which takes longer than the command."""
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
+        if self._kept is None or self._kept.connection_pool is not self.pool:
+            self._kept = super()._create_client()  # type: ignore[no-untyped-call]
+        return self._kept
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: str, **more: Any) -> None:
         # An account that only listens and asks may write nothing. The prefix is added by kombu.

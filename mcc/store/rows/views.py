@@ -25,6 +25,7 @@ from mcc.store.rows.actors import WHO_PLACED, token_name, who
 from mcc.store.rows.budget_rows import requested_limits
 from mcc.store.rows.order_rows import USAGE, text_of
 from mcc.store.rows.texts import parsed
+from mcc.store.rows.transitions import LeaseState
 
 COLUMNS = (
     ORDERS.c.id,
@@ -166,6 +167,11 @@ def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
 
 
 @lru_cache(maxsize=32)
+def live_drones(time: DatabaseTime) -> sa.Select[Any]:
+    return sa.select(DRONES).where(DRONES.c.state == LeaseState.LIVE.value, in_time(time))
+
+
+@lru_cache(maxsize=32)
 def claimable(time: DatabaseTime, most: int) -> sa.Select[Any]:
     """At most `most` claimable orders of one queue, best first; parameters `wanted` (the queue) and `besides`, ids to
     leave out."""
@@ -187,6 +193,16 @@ def _short_spec(spec_json: str) -> NewOrder:
     return NewOrder.model_validate(parsed(spec_json))
 
 
+def told_waits(waits_for: WaitsFor | None) -> dict[str, Any]:
+    """The fields of an unfinished order that say what it waits for."""
+    return {
+        "detail": waits_for.message if waits_for else None,
+        "waits_for": waits_for,
+        "queue_position": waits_for.position if waits_for else None,
+        "blocked_by": waits_for.order_id if waits_for and waits_for.kind == "session" else None,
+    }
+
+
 def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | None = None) -> WorkOrder:
     """One row of `ORDER` as callers see it."""
     # Only short ones are cached: prompts of megabytes would keep their memory for nothing.
@@ -198,6 +214,9 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
     if spec.kind is OrderKind.GENERATE:
         from_spec["document_id"] = row["session_id"]
     ended = OrderOutcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
+    told = told_waits(waits_for)
+    if ended is not None:
+        told["detail"] = ended.detail
     # The row was validated when it was placed; lists of orders are read often.
     return WorkOrder.model_construct(
         **from_spec,
@@ -207,8 +226,7 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         session_title=text_of(row["session_title"]) or "",
         status=status,
         reason=_reason(status, row["reason"]),
-        detail=ended.detail if ended else waits_for.message if waits_for else None,
-        waits_for=waits_for,
+        **told,
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
         accepted=ended.accepted if ended else None,
@@ -221,8 +239,6 @@ def work_order(row: sa.RowMapping | Mapping[str, Any], waits_for: WaitsFor | Non
         started_at=moment_or_none(row["started_at"]),
         finished_at=moment_or_none(row["finished_at"]),
         last_seq=row["last_seq"],
-        queue_position=waits_for.position if waits_for else None,
-        blocked_by=waits_for.order_id if waits_for and waits_for.kind == "session" else None,
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
         compacts=row["compacts"],

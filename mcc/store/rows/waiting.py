@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,11 +20,13 @@ from mcc.contracts.waiting import TOLD_BY, after_entry
 from mcc.contracts.waits import Queued, WaitsFor, waits_for
 from mcc.store.database.clock import moment
 from mcc.store.database.engine import DatabaseTime
-from mcc.store.database.tables import DRONES, JOURNAL, ORDERS, STATE, WORKSPACE_LOCKS, among
+from mcc.store.database.tables import JOURNAL, ORDERS, STATE, WORKSPACE_LOCKS, among
 from mcc.store.rows.order_rows import kept_blobs
 from mcc.store.rows.texts import digests, parsed, whole
-from mcc.store.rows.transitions import POSITIONS, LeaseState
-from mcc.store.rows.views import claimable, first_before, in_time, is_status, work_order
+from mcc.store.rows.transitions import POSITIONS
+from mcc.store.rows.views import claimable, first_before, is_status, live_drones, told_waits, work_order
+
+_Row: TypeAlias = sa.RowMapping | Mapping[str, Any]
 
 _FIRST = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
 _LAST_TWO = (
@@ -102,12 +104,19 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
     ]
 
 
+def in_line(connection: Connection, order: WorkOrder, time: DatabaseTime) -> WorkOrder:
+    """A queued order that was just placed, with what it waits for."""
+    row = {"id": order.id, "status": order.status.value, "queue": order.queue}
+    waits = _waits(connection, [row], time)[order.id]
+    return order.model_copy(update=told_waits(waits))
+
+
 def waits_of(connection: Connection, order_ids: Sequence[str], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
     """What each of these orders waits for; None for those that go on or have ended."""
     return _waits(connection, connection.execute(_UNFINISHED, {"ids": list(order_ids)}).mappings().all(), time)
 
 
-def _waits(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
+def _waits(connection: Connection, rows: Sequence[_Row], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
     queued = _queued(connection, [row for row in rows if row["status"] == OrderStatus.QUEUED.value], time)
     begun = [row for row in rows if row["status"] in (OrderStatus.RUNNING.value, OrderStatus.WAITING.value)]
     ids = [row["id"] for row in begun]
@@ -159,7 +168,7 @@ def _telling(rows: Sequence[Any]) -> Any:
     return before if before.kind == ModelRetried.kind and before.record_id == last.record_id else None
 
 
-def _queued(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> Mapping[str, Queued]:
+def _queued(connection: Connection, rows: Sequence[_Row], time: DatabaseTime) -> Mapping[str, Queued]:
     if not rows:
         return {}
     places: dict[str, int] = {}
@@ -169,8 +178,7 @@ def _queued(connection: Connection, rows: Sequence[sa.RowMapping], time: Databas
     wanted = {"ids": [row["id"] for row in rows]}
     earlier = {row.order_id: row.first for row in connection.execute(_FIRST, wanted)}
     holders = {row.order_id: row.holder for row in connection.execute(_HOLDERS, wanted)}
-    up = sa.select(DRONES).where(DRONES.c.state == LeaseState.LIVE.value, in_time(time))
-    drones = [(*_room(row.registration_json), row) for row in connection.execute(up)]
+    drones = [(*_room(row.registration_json), row) for row in connection.execute(live_drones(time))]
     made: dict[str, Queued] = {}
     for row in rows:
         here = [(slots, drone) for queues, slots, drone in drones if row["queue"] in queues]

@@ -43,7 +43,7 @@ from mcc.store.rows.texts import parsed
 from mcc.store.rows.transcript_rows import leave_out
 from mcc.store.rows.values import BatchOrder, Page, Placed
 from mcc.store.rows.views import ORDER, is_pruned, is_status, unknown_order
-from mcc.store.rows.waiting import waits_of, work_orders
+from mcc.store.rows.waiting import in_line, waits_of, work_orders
 from mcc.store.work.document_orders import ordered_document
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.endings import record_of
@@ -279,7 +279,11 @@ class OrderStore:
             accepted = self._accepted([placing])[0]
         except SomeRefused as refused:
             raise refused.refused[0] from None
-        return _answered(accepted, self.get(accepted.order_id))
+        order, time = accepted.order, self._database.time
+        if order is None or placing.derived is not None or order.status is not OrderStatus.QUEUED:
+            return _answered(accepted, self.get(accepted.order_id))
+        # What was just written is not read again, which would be half of the work.
+        return _answered(accepted, self._database.read(lambda connection: in_line(connection, order, time)))
 
     def place_within(
         self, connection: Connection, changes: OpenChanges, placings: Sequence[Placing]

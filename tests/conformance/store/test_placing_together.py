@@ -27,6 +27,7 @@ def test_each_order_is_as_if_placed_alone(scene: Scene) -> None:
     later: dict[str, Any] = {"not_before": scene.clock.now().replace(year=2030)}
     alone = scene.store.orders.place(NewOrder(prompt="one", **fields), by=Actor("someone")).order
     first, second = together(scene, keyed("one", **fields), keyed("two", **later))
+    assert alone == scene.store.orders.get(alone.id) and alone.queue_position == 1
     assert first.created and second.created
     for placed in (first, second):
         unread = {"queue_position": None, "waits_for": None, "detail": None}

@@ -12,6 +12,7 @@ from drone.worker.components import _public_stats
 from drone.worker.redis_transport import RECONNECTING, QoS, WorkerConnection, WorkerMessaging
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 from mcc.dispatch.broker import celery_url
+from mcc.dispatch.transport import BrokerConnection
 from tests.drone.worker.real_redis import RealRedis
 
 
@@ -64,8 +65,11 @@ def test_messages_that_cannot_be_returned_are_dropped_and_end_no_worker() -> Non
     assert not qos._delivered
 
 
-def test_short_commands_share_one_client_until_the_connection_pool_is_replaced(real_redis: RealRedis) -> None:
-    with WorkerConnection(celery_url(real_redis.url)) as connection:
+@pytest.mark.parametrize("kind", [WorkerConnection, BrokerConnection])
+def test_short_commands_share_one_client_until_the_connection_pool_is_replaced(
+    real_redis: RealRedis, kind: type[BrokerConnection]
+) -> None:
+    with kind(celery_url(real_redis.url)) as connection:
         channel = connection.channel()
         with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
             assert first is second

@@ -174,6 +174,25 @@ async def test_drones_are_called_once_for_all_and_viewers_hear_of_each(tmp_path:
     assert [(one.order_id, one.seq, one.status) for one in hints] == [(one, 1, "queued") for one in placed]
 
 
+async def test_of_an_order_alone_and_of_one_made_of_it_viewers_hear_the_status_and_the_first_entries_once(
+    tmp_path: Path,
+) -> None:
+    store, publisher = temporary_store(), RecordedPublisher()
+    app = build_app(ServiceSettings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
+    transport, headers = httpx.ASGITransport(app=app), {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api,
+        app.router.lifespan_context(app),
+    ):
+        alone = (await api.post(ORDERS, json={"prompt": "alone"})).json()["id"]
+        HandDrone(store).claim(alone).finish_without_start()
+        again = (await api.post(f"{ORDERS}/{alone}/retry")).json()["id"]
+    for order_id in (alone, again):
+        of_order = [one for one in publisher.sent if isinstance(one, Entry | Hint) and one.order_id == order_id]
+        assert [(one.seq, one.status) for one in of_order if isinstance(one, Hint)] == [(1, "queued")]
+        assert [one for one in of_order if isinstance(one, Entry)] == store.journal.read(order_id)[:1]
+
+
 CANCEL = "/api/v1/orders:cancel"
 
 
