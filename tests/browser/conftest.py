@@ -95,7 +95,10 @@ def open_page(browser: Browser, served: Served, expected: list[re.Pattern[str]])
         who: str = OPERATOR,
     ) -> Page:
         context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if theme == "dark" else "light"
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if theme == "dark" else "light",
+            # Colours on their way from one to the other have the contrast of neither.
+            reduced_motion="reduce",
         )
         contexts.append(context)
         if script is not None:

@@ -54,7 +54,9 @@ def new_browser(browser: Browser, axe: Path) -> Iterator[NewBrowser]:
     def opened(theme: str = "light", size: tuple[int, int] = WIDE) -> BrowserContext:
         scheme = "dark" if theme == "dark" else "light"
         viewport = {"width": size[0], "height": size[1]}
-        contexts.append(browser.new_context(viewport=viewport, color_scheme=scheme))  # type: ignore[arg-type]
+        # Colours on their way from one to the other have the contrast of neither.
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        contexts.append(context)
         # The provider's own pages ask for letters of a third party.
         contexts[-1].route(re.compile("fonts"), lambda route: route.abort())
         contexts[-1].add_init_script(path=axe)
