@@ -5,7 +5,7 @@ Precedence: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -19,6 +19,7 @@ from mcc.configuration.login_tokens import LoginTokens
 from mcc.configuration.network import WebhookSettings
 from mcc.configuration.oidc import OidcSettings
 from mcc.configuration.places import config_home, make_private_directory
+from mcc.configuration.replies import LinearTables, SlackTables
 from mcc.configuration.settings import (
     SHARED_TABLES,
     DocumentFunctions,
@@ -34,7 +35,7 @@ from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
 
 SHORTEST_TOKEN = 32
 
-OWN_TABLES = SHARED_TABLES | {"people", "oidc", "budgets", "webhooks", "triggers", "doors"}
+OWN_TABLES = SHARED_TABLES | {"people", "oidc", "budgets", "webhooks", "triggers", "slack", "linear", "doors"}
 """Tables of mcc.toml with settings of the service."""
 
 
@@ -62,7 +63,8 @@ class ServiceSettings(SharedSettings):
     `workspace_roots` are directories under which orders may name a workspace, besides those that drones offer.
     `flower_port` is the port on which `mcc up` starts Flower; if it is taken, the next free one.
     The journal of an order is deleted `retention_days` after the order ended, 0 = never.
-    `triggers` are what from outside becomes an order, `doors` says which doors are shut.
+    `triggers` are what from outside becomes an order, `slack` and `linear` where else than at forges its answer may go,
+    `doors` says which doors are shut.
     """
 
     without_variable: ClassVar[frozenset[str]] = OWN_TABLES
@@ -89,6 +91,8 @@ class ServiceSettings(SharedSettings):
     budgets: BudgetSettings = BudgetSettings()
     webhooks: WebhookSettings = WebhookSettings()
     triggers: TriggerTables = Field(default_factory=dict)
+    slack: SlackTables = Field(default_factory=dict)
+    linear: LinearTables = Field(default_factory=dict)
     doors: DoorSettings = DoorSettings()
 
     @field_validator("database_url")
@@ -126,6 +130,20 @@ class ServiceSettings(SharedSettings):
         return self.database_url == own_database({"data_dir": self.data_dir})
 
     @property
+    def reply_places(self) -> Mapping[str, Collection[str]]:
+        """The names of the tables to which triggers may reply, by the key of `reply` that names one."""
+        return {"forge": self.forges, "slack": self.slack, "linear": self.linear}
+
+    @property
+    def reply_variables(self) -> Mapping[str, str]:
+        """The variables with the tokens of these tables, by `forges.NAME`, `slack.NAME` and `linear.NAME`."""
+        return {
+            **{f"forges.{name}": table.token_env for name, table in self.forges.items()},
+            **{f"slack.{name}": table.token_env for name, table in self.slack.items()},
+            **{f"linear.{name}": table.token_env for name, table in self.linear.items()},
+        }
+
+    @property
     def family_file(self) -> Path:
         """The file in which a running family publishes its address for clients on this machine."""
         return self.data_dir / "family.json"
@@ -136,10 +154,14 @@ class ServiceSettings(SharedSettings):
 
     @property
     def own_secret_names(self) -> frozenset[str]:
-        """The variables with secrets that mcc.toml has the service read: of triggers, and of the provider of
-        identities."""
+        """The variables with secrets that mcc.toml has the service read: of triggers, of where they reply, and of the
+        provider of identities."""
         client = () if self.oidc is None or self.oidc.client_secret_env is None else (self.oidc.client_secret_env,)
-        return frozenset((*client, *(name for table in self.triggers.values() for name in table.secret_env)))
+        signing = (name for table in self.triggers.values() for name in table.secret_env)
+        replied_to = {table.reply.endpoint for table in self.triggers.values() if table.reply is not None}
+        replying = (name for endpoint, name in self.reply_variables.items() if endpoint in replied_to)
+        others = (table.token_env for tables in (self.slack, self.linear) for table in tables.values())
+        return frozenset((*client, *signing, *replying, *others))
 
     def secrets_here(
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
@@ -208,6 +230,14 @@ def trigger_secrets(
                 )
         secrets_of[name] = tuple(known[variable] for variable in table.secret_env)
     return secrets_of
+
+
+def reply_tokens(settings: ServiceSettings, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The tokens with which replies are sent, by their endpoints, `forges.hub`; those whose variable is not set are
+    left out."""
+    known = os.environ if environ is None else environ
+    named = settings.reply_variables
+    return {endpoint: known[variable] for endpoint, variable in named.items() if known.get(variable)}
 
 
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:

@@ -28,7 +28,8 @@ Named = Annotated[str, typer.Argument(metavar="TRIGGER", help="Its name in mcc.t
 
 @service_command(app, "list")
 def list_triggers(call: ServiceCall) -> None:
-    """The triggers of the service, with where their deliveries are sent and the newest of these.
+    """The triggers of the service, with where their deliveries are sent, where answers go, and the newest
+    delivery.
 
     Example: mcc triggers list
     """
@@ -40,11 +41,13 @@ def list_triggers(call: ServiceCall) -> None:
             each.name,
             each.scheme,
             each.url,
+            brief(" ".join(f"{key}={value}" for key, value in (each.reply or {}).items()), 60),
             f"{each.last.verdict} {clock(each.last.at)}" if each.last else "",
         )
         for each in listed
     ]
-    print_table(("NAME", "SCHEME", "URL", "LAST"), rows, empty="None: add a table [triggers.NAME] to mcc.toml")
+    columns = ("NAME", "SCHEME", "URL", "REPLIES TO", "LAST")
+    print_table(columns, rows, empty="None: add a table [triggers.NAME] to mcc.toml")
 
 
 list_by_default(app, list_triggers)
@@ -92,7 +95,7 @@ def try_table(
     if table is None:
         fail(f"mcc.toml has no table [triggers.{name}]{did_you_mean(name, settings.triggers)}.", USAGE)
     try:
-        check_table(table)
+        check_table(table, settings.reply_places)
     except WrongTable as wrong:
         fail(f"triggers.{name}.{wrong.place}: {wrong}.", USAGE)
     body = payload.read_bytes()
@@ -110,6 +113,7 @@ def try_table(
         "event": answer.event,
         "id": answer.id or "",
         "session": answer.session or "",
+        "reply": to_json(answer.reply).decode() if answer.reply else "",
         "order": to_json(answer.order).decode() if answer.order else "",
     }
     print_pairs([(label, value) for label, value in pairs.items() if value])

@@ -6,6 +6,7 @@ import typer
 
 from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, say
 from mcc.cli.server import ServiceCall, list_by_default, service_command
+from mcc.contracts.replies import is_reply
 from mcc.view.output import brief
 
 if TYPE_CHECKING:
@@ -162,21 +163,26 @@ def remove(call: ServiceCall, webhook: Named) -> None:
 def deliveries(
     call: ServiceCall,
     state: Annotated[Literal["pending", "delivered", "dead"] | None, typer.Option(help="Only those.")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="Only those to this endpoint, by its name or id.")] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="Only those to this endpoint, by its name or id, or to a table, as forges.hub."),
+    ] = None,
     order_id: Annotated[
         str | None, typer.Option("--order", help="Only those of this order; part of its id is enough.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
 ) -> None:
-    """What is to be delivered, was delivered within a week, or died within 30 days; the newest first.
+    """What is to be delivered, was delivered within a week, or died within 30 days; the newest first. Replies are
+    among them: their endpoint is the table of mcc.toml that they go to, such as forges.hub.
 
     Example: mcc webhooks deliveries --state dead
     """
     names = {each.id: each.name for each in call.client.webhooks.list()}
-    wanted = None if endpoint is None else _webhook(call, endpoint).id
+    wanted = None if endpoint is None else _endpoint_id(call, endpoint)
     items = call.client.webhooks.deliveries(state=state, endpoint=wanted, order_id=order_id, limit=limit).items
     if call.printed({"items": items}):
         return
+    names |= {each.endpoint_id: each.endpoint_id for each in items if is_reply(each.endpoint_id)}
     rows = [
         (
             each.id,
@@ -196,7 +202,10 @@ def deliveries(
 def replay(
     call: ServiceCall,
     delivery: Annotated[str | None, typer.Argument(help="Its id; without one, all that is dead.")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="All that is dead of this endpoint, by name or id.")] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="All that is dead of this endpoint, by name or id, or of a table, as forges.hub."),
+    ] = None,
     hours: Annotated[float | None, typer.Option(min=0, help="All that died within so many hours.")] = None,
 ) -> None:
     """Try anew what is dead, with the same ids.
@@ -214,11 +223,16 @@ def replay(
 
     from mcc.contracts.shape import now
 
-    wanted = None if endpoint is None else _webhook(call, endpoint).id
+    wanted = None if endpoint is None else _endpoint_id(call, endpoint)
     since = None if hours is None else now() - timedelta(hours=hours)
     count = call.client.webhooks.replay_all(endpoint=wanted, since=since)
     if not call.printed({"count": count}):
         say(f"tried again: {count}")
+
+
+def _endpoint_id(call: ServiceCall, named: str) -> str:
+    """The id of the endpoint of this name or id. Exits where there is none."""
+    return named if is_reply(named) else _webhook(call, named).id
 
 
 def _webhook(call: ServiceCall, named: str) -> "Webhook":

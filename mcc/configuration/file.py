@@ -62,6 +62,8 @@ TABLES = (
     "webhooks",
     "compaction",
     "triggers",
+    "slack",
+    "linear",
 )
 MOST_BYTES = 1_000_000
 

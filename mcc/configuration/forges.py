@@ -22,7 +22,8 @@ _API: Mapping[ForgeKind, str] = {"github": "/api/v3", "gitlab": "/api/v4", "gite
 """Where a forge of this kind has its API, below its address."""
 
 
-def _address(text: str, *, loopback: bool = False) -> str:
+def https_address(text: str, *, loopback: bool = False) -> str:
+    """The address of an API that gets a token, without a slash at its end. Raises ValueError."""
     try:
         url = url_of(text)
     except AddressRefused as error:
@@ -42,15 +43,16 @@ class Forge(Closed):
     """A table [forges.NAME]. `kind` gitea: Forgejo as well. `address`: where its repositories are; None = the public
     forge of this kind. `api`: None = where this kind has it.
 
-    `token_env` names the variable with the access token, in the environment of the drone. `prefix`: what each branch
+    `token_env` names the variable with the access token, in the environment of the drone, and of the service where
+    triggers reply here. `prefix`: what each branch
     that is pushed begins with. `protected`: globs of branches that nothing is pushed to, besides the default branch.
     `draft`: whether requests are opened as drafts. `retry_seconds`: how long a forge that is busy or broken is asked
     again before the order waits for it.
     """
 
     kind: ForgeKind
-    address: Annotated[str, AfterValidator(_address)] | None = None
-    api: Annotated[str, AfterValidator(partial(_address, loopback=True))] | None = None
+    address: Annotated[str, AfterValidator(https_address)] | None = None
+    api: Annotated[str, AfterValidator(partial(https_address, loopback=True))] | None = None
     token_env: VariableName
     prefix: Annotated[str, StringConstraints(pattern=BRANCH_START)] = "mcc/"
     protected: Annotated[tuple[BranchGlob, ...], Field(max_length=100)] = ("main", "release/*")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from mcc.configuration.network import VariableName
+from mcc.configuration.replies import ReplyTable
 from mcc.contracts.shape import Closed, JsonObject, Name
 
 MOST_TRIGGERS = 100
@@ -29,7 +30,8 @@ class TriggerTable(Closed):
     `secret_env`: the service's variables with the secrets, two while one takes the place of the other. `when`: CEL over
     `payload`, `headers`, `event`, `id` and `trigger`; None: each delivery. `session`: a text with CEL in braces;
     deliveries of one text are turns of one session. `order`: as a new order, with CEL in the braces of its prompt,
-    workspace, ref, labels and metadata. `principal`: as whom orders are placed; None: `trigger:NAME`.
+    workspace, ref, labels and metadata. `reply`: where its answer goes. `principal`: as whom orders are placed; None:
+    `trigger:NAME`.
 
     `header`, `prefix`, `encoding`: where the signature of the scheme hmac stands, what stands before it, and how it is
     written; `id`, `event`: CEL over `payload` and `headers`.
@@ -41,6 +43,7 @@ class TriggerTable(Closed):
     order: JsonObject
     when: CelText | None = None
     session: CelText | None = None
+    reply: ReplyTable | None = None
     principal: Annotated[str, StringConstraints(pattern=r"^(operator|(person|service):[0-9a-f-]{36})$")] | None = None
     max_body_mb: Annotated[float, Field(gt=0, le=LARGEST_BODY_MB, allow_inf_nan=False)] = 5.0
     turns_an_hour: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 20

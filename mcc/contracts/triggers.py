@@ -30,7 +30,8 @@ class TriggerDelivery(Closed):
 
 
 class Trigger(Closed):
-    """A table [triggers.NAME] of mcc.toml. `url`: where its deliveries are sent. `last`: the newest one."""
+    """A table [triggers.NAME] of mcc.toml. `url`: where its deliveries are sent. `reply`: where the answers of
+    its orders go, with CEL in braces. `last`: the newest delivery."""
 
     name: Text
     url: Text
@@ -39,6 +40,7 @@ class Trigger(Closed):
     principal: Text
     when: Text | None = None
     session: Text | None = None
+    reply: JsonObject | None = None
     order: JsonObject
     turns_an_hour: int
     max_body_mb: float

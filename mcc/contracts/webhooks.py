@@ -125,7 +125,8 @@ class DeliveryState(StrEnum):
 
 
 class Delivery(Closed):
-    """One message to one endpoint. `id` is its header `webhook-id`, the same at every try.
+    """One message to one endpoint, or one reply: then `endpoint_id` is the table of mcc.toml that it goes to, such as
+    `forges.hub`. `id` is the header `webhook-id`, the same at every try.
 
     `order_id`, `seq`: the entry that it tells; of `schedule.missed` and `webhook.test`, which are of no order, the id
     of the schedule or endpoint and a number. `due_at`: when it is tried next. `last_error`: what a try failed of.

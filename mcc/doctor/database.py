@@ -18,6 +18,7 @@ from mcc.doctor.machine import database_file, others_may_read
 from mcc.doctor.webhooks import webhook_findings
 from mcc.findings.finding import FIX_COMMAND, Finding, duration
 from mcc.findings.snapshot import Snapshot
+from mcc.settings import ServiceSettings, reply_tokens
 from mcc.store.database.clock import moment
 from mcc.store.database.errors import StoreError, Unfit
 from mcc.store.database.fit import Standbys, Way, standbys_of, way_to
@@ -74,6 +75,7 @@ def check_database(installation: Installation) -> Iterator[Finding]:
                 since = store.database.clock.now() - timedelta(days=MISSED_DAYS)
                 refused = store.trigger_deliveries.refused(list(settings.triggers), since)
                 yield from trigger_findings(len(settings.triggers), refused)
+                yield from reply_findings(settings, installation.environment)
             yield from webhook_findings(store.webhooks.endpoints.made(), store.webhooks.lists.load())
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
             drones = store.leases.drones()
@@ -130,6 +132,17 @@ def standby_findings(standbys: Standbys | None) -> Iterator[Finding]:
     elif standbys.count:
         detail = f"asynchronous ({number}): a fail-over loses what the standby had not received"
         yield Finding("standbys", "ok", f"{detail}, and drones end the orders that this concerns as taken over")
+
+
+def reply_findings(settings: ServiceSettings, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """The triggers whose replies wait for a token that is not set."""
+    tokens = reply_tokens(settings, environment)
+    for name, table in settings.triggers.items():
+        endpoint = table.reply.endpoint if table.reply else ""
+        variable = settings.reply_variables.get(endpoint)
+        if variable and endpoint not in tokens:
+            detail = f"answers of {name} wait: {variable}, which has the token of [{endpoint}], is not set here"
+            yield Finding("triggers", "warning", detail, "set it for the service, then start that anew")
 
 
 def trigger_findings(triggers: int, refused: Mapping[str, int]) -> Iterator[Finding]:

@@ -1,9 +1,13 @@
 """Tables of triggers looked over before any delivery comes: their expressions, and what of their orders is literal."""
 
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
 from pydantic import ValidationError
 
 from mcc.configuration.triggers import TriggerTable
 from mcc.contracts.order import NewOrder, OrderKind
+from mcc.contracts.similar import did_you_mean
 from mcc.rules.braces import Braces, Unfilled
 from mcc.rules.errors import ExpressionError
 from mcc.rules.mistakes import mistakes
@@ -22,8 +26,9 @@ class WrongTable(ValueError):
         self.place = place
 
 
-def check_table(table: TriggerTable) -> None:
-    """Compile all expressions, and try the order without what deliveries fill in. Raises `WrongTable`."""
+def check_table(table: TriggerTable, places: Mapping[str, Collection[str]] = MappingProxyType({})) -> None:
+    """Compile all expressions, and try the order without what deliveries fill in. `places`: by `forge`, `slack` and
+    `linear`, the names of the tables to which replies may go. Raises `WrongTable`."""
     for place, text, shapes in (
         ("when", table.when, SHAPES),
         ("id", table.id, SHAPES_OF_HMAC),
@@ -39,8 +44,13 @@ def check_table(table: TriggerTable) -> None:
         braces.check(table.session, "session")
         for name in ("prompt", *FILLED_IN):
             braces.check(table.order.get(name), f"order.{name}")
+        for key, filling in table.reply.texts.items() if table.reply else ():
+            braces.check(filling, f"reply.{key}")
     except Unfilled as error:
         raise WrongTable(error.place, str(error)) from error
+    if table.reply and table.reply.table not in (known := places.get(table.reply.place, ())):
+        hint = did_you_mean(table.reply.table, known)
+        raise WrongTable(f"reply.{table.reply.place}", f"there is no table [{table.reply.endpoint}]{hint}")
     _check_order(table)
 
 

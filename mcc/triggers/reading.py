@@ -25,7 +25,7 @@ class QuestionOfDelivery(Closed):
 
 class AnswerOfDelivery(Closed):
     """What a delivery is to its trigger. `why`: a sentence where it is no order; what to answer to a challenge.
-    `session`: the text that names the session of the order."""
+    `session`: the text that names the session of the order; `reply`: where its answer goes, as a `ReplyTarget`."""
 
     outcome: ReadOutcome
     why: Text = ""
@@ -33,6 +33,7 @@ class AnswerOfDelivery(Closed):
     id: Text | None = None
     order: JsonObject | None = None
     session: Text | None = None
+    reply: JsonObject | None = None
 
 
 def delivery_reader() -> Callable[[Any], object]:
@@ -63,7 +64,8 @@ def answered(asked: QuestionOfDelivery) -> AnswerOfDelivery:
     if why := why_not(table, delivery):
         return answer("no_match", why)
     try:
-        order, session = order_of(table, delivery, asked.seed)
+        made = order_of(table, delivery, asked.seed)
     except Unfilled as error:
         return answer("refused", f"{error.place}: {error}.")
-    return answer("order", order=order, session=session)
+    reply = made.reply.model_dump(exclude_defaults=True) if made.reply else None
+    return answer("order", order=made.fields, session=made.session, reply=reply)

@@ -1,12 +1,17 @@
-"""The order of a delivery: whether it is one for it, its session and its fields, by the expressions of the trigger."""
+"""The order of a delivery: whether it is one for it, its session, its fields and where its answer goes, by the
+expressions of the trigger."""
 
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from mcc.configuration.replies import ReplyTable
 from mcc.configuration.triggers import TriggerTable
 from mcc.contracts.fence import fenced
+from mcc.contracts.replies import ReplyTarget, reply_target
 from mcc.rules.braces import Braces, Unfilled, as_words
 from mcc.rules.errors import MAX_STEPS, Fault, StepsExhausted
 from mcc.rules.expression import Expression, expression
@@ -75,8 +80,17 @@ def why_not(table: TriggerTable, delivery: SeenDelivery) -> str:
     return "when does not hold." if value is False else "when is neither true nor false."
 
 
-def order_of(table: TriggerTable, delivery: SeenDelivery, seed: str) -> tuple[Mapping[str, Any], str | None]:
-    """The fields of the order, and the text of its session. Raises `Unfilled`.
+@dataclass(frozen=True, slots=True)
+class MadeOrder:
+    """What is made of a delivery: the fields of its order, the text of its session, and where its answer goes."""
+
+    fields: Mapping[str, Any]
+    session: str | None
+    reply: ReplyTarget | None
+
+
+def order_of(table: TriggerTable, delivery: SeenDelivery, seed: str) -> MadeOrder:
+    """What its trigger makes of a delivery. Raises `Unfilled`.
 
     Values in its prompt are fenced, as strangers may have written them; `seed` makes the fences, always the same ones.
     """
@@ -89,12 +103,27 @@ def order_of(table: TriggerTable, delivery: SeenDelivery, seed: str) -> tuple[Ma
     filled = {name: braces.filled(table.order[name], f"order.{name}") for name in FILLED_IN if name in table.order}
     if (prompt := table.order.get("prompt")) is not None:
         filled["prompt"] = braces.framed(prompt, "order.prompt", lambda text: fenced(text, seed))
-    if table.session is None:
-        return {**table.order, **filled}, None
-    session = as_words(braces.filled(table.session, "session"))
-    if not session.strip() or len(session) > SESSION_CHARACTERS:
+    session = None if table.session is None else as_words(braces.filled(table.session, "session"))
+    if session is not None and (not session.strip() or len(session) > SESSION_CHARACTERS):
         raise Unfilled("session", f"the text that names the session is empty, or longer than {SESSION_CHARACTERS:,}")
-    return {**table.order, **filled}, session
+    reply = None if table.reply is None else _reply_of(table.reply, braces)
+    return MadeOrder({**table.order, **filled}, session, reply)
+
+
+def _reply_of(table: ReplyTable, braces: Braces) -> ReplyTarget:
+    """Raises `Unfilled`."""
+    made = {key: as_words(braces.filled(text, f"reply.{key}")).strip() for key, text in table.texts.items()}
+    fields: dict[str, Any] = {table.place: table.table, **{key: words for key, words in made.items() if words}}
+    if table.place == "forge":
+        # As GitLab writes them, whose issues and merge requests have numbers of their own.
+        number = made["number"].removeprefix("!")
+        fields["merge_request"] = number != made["number"]
+        fields["number"] = int(number) if number.isascii() and number.isdecimal() and len(number) < 14 else number
+    try:
+        return reply_target(fields)
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0])
+        raise Unfilled(f"reply.{key}", f"{made.get(key, '')[:100]!r} cannot be the {key} of a reply") from error
 
 
 def _words_of(text: str, values: Mapping[str, Any]) -> str | None:

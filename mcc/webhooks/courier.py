@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import structlog
 
@@ -15,8 +16,10 @@ from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreError
 from mcc.store.doors.deliveries import ClaimedDelivery, TryResult
 from mcc.store.doors.fanning_out import EVENTS_AT_ONCE
+from mcc.store.doors.messages import OutgoingReply
 from mcc.store.store import BoundedOffload, Offload, Store
 from mcc.webhooks.body import body_of
+from mcc.webhooks.replying import ReplySender, ReplyTables
 from mcc.webhooks.sending import WebhookAnswer, WebhookForm, WebhookSender
 from mcc.webhooks.signing import headers_of
 from mcc.webhooks.slots import QUICK_SECONDS, TrySlots
@@ -30,6 +33,13 @@ JITTER = 0.1
 log = structlog.get_logger("mcc.webhooks.courier")
 
 
+class Senders(NamedTuple):
+    """What messages to endpoints are sent by, and replies."""
+
+    webhooks: WebhookSender
+    replies: ReplySender
+
+
 class Courier:
     """Runs in the event loop of a service; what blocks runs in threads of `offload`.
 
@@ -39,7 +49,7 @@ class Courier:
     def __init__(
         self,
         store: Store,
-        sender: WebhookSender,
+        senders: Senders,
         offload: Offload,
         *,
         public_url: str,
@@ -47,7 +57,7 @@ class Courier:
         chance: random.Random | None = None,
     ) -> None:
         self._store = store
-        self._sender = sender
+        self._senders = senders
         self._offload = offload
         self._public_url = public_url
         self._redactor = redactor
@@ -117,25 +127,32 @@ class Courier:
         message = await self._offload(self._store.webhooks.messages.read, claimed)
         if isinstance(message, str):
             return TryResult(False, error=message)
+        if isinstance(message, OutgoingReply):
+            sent = await self._senders.replies.send(message, self._redactor(), may_be_there=claimed.may_be_there)
+            return self._result(claimed, sent)
         body = await self._offload(body_of, message.happening, self._public_url, self._redactor())
         headers = headers_of(claimed.id, self._store.database.clock.now(), body, message.secrets)
-        answer = await self._sender.post(message.url, headers, body)
+        answer = await self._senders.webhooks.post(message.url, headers, body)
         return self._result(claimed, answer)
 
     def _result(self, claimed: ClaimedDelivery, answer: WebhookAnswer) -> TryResult:
         again = None
-        if not answer.gone and claimed.tries < len(GAPS_SECONDS):
+        if not (answer.gone or answer.is_final) and claimed.tries < len(GAPS_SECONDS):
             gap = GAPS_SECONDS[claimed.tries] * self._chance.uniform(1 - JITTER, 1 + JITTER)
             again = max(gap, answer.after_seconds)
         error = self._redactor().text(answer.error)
-        return TryResult(answer.delivered, answer.status, error, again, answer.gone)
+        # Of what was not found out by this try, nobody knows more than before.
+        unsure = answer.unsure or claimed.may_be_there
+        return TryResult(answer.delivered, answer.status, error, again, answer.gone, unsure)
 
 
 def courier_of(settings: ServiceSettings, store: Store, served_at: str, secrets: WatchedSecrets) -> Courier:
     """The courier of the service that listens at the address `served_at`."""
     offload = BoundedOffload(4, "webhooks")
-    own = services_in((settings.database_url, settings.redis_url, served_at))
+    services = services_in((settings.database_url, settings.redis_url, served_at))
     private = endpoints_of(settings.webhooks.allow_private)
-    rule = AddressRule(lambda host: offload(look_up, host), own=own, allow_private=private)
-    sender = WebhookSender(WebhookForm(settings.webhooks), rule)
-    return Courier(store, sender, offload, public_url=settings.public_url or served_at, redactor=secrets)
+    rule = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=private)
+    tables = ReplyTables.of(settings)
+    replies = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=tables.endpoints)
+    senders = Senders(WebhookSender(WebhookForm(settings.webhooks), rule), ReplySender(tables, replies))
+    return Courier(store, senders, offload, public_url=settings.public_url or served_at, redactor=secrets)

@@ -28,11 +28,14 @@ GONE = 410
 @dataclass(frozen=True, slots=True)
 class WebhookAnswer:
     """What a try came to. `status` None: there was no answer, for the reason in `error`, which is "" for a success.
-    `after_seconds`: the receiver asks not to be tried before."""
+    `after_seconds`: the receiver asks not to be tried before. `is_final`: it will refuse this again. `unsure`: it may
+    have got it all the same."""
 
     status: int | None
     error: str
     after_seconds: float = 0.0
+    is_final: bool = False
+    unsure: bool = False
 
     @property
     def delivered(self) -> bool:

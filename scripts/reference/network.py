@@ -44,7 +44,8 @@ OF_FORGE: Mapping[str, str] = {
     "kind": "Whose API it has; `gitea` is Forgejo as well.",
     "address": "Where its repositories are. None: `https://github.com`, `https://gitlab.com`; Gitea has no such place.",
     "api": "Where its API is. None: where this kind has it. Its hosts may have private addresses.",
-    "token_env": "The variable of the drone that holds the access token, for the push and for the request.",
+    "token_env": "The variable that holds the access token: of the drone for the push and for the request, of the "
+    "service for replies of triggers.",
     "prefix": "What each branch that is pushed begins with.",
     "protected": "Branches, as globs, that nothing is pushed to, besides the default branch.",
     "draft": "Whether requests are opened as drafts.",

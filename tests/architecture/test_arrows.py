@@ -121,6 +121,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "mcc.redaction",
         "mcc.settings",
         "mcc.store",
+        "mcc.triggers",
     ),
     "mcc.api": (
         *FLOOR,

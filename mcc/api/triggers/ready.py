@@ -30,7 +30,7 @@ def ready_triggers(settings: ServiceSettings, secrets: Mapping[str, tuple[str, .
     for name, shared in secrets.items():
         table = settings.triggers[name]
         try:
-            check_table(table)
+            check_table(table, settings.reply_places)
             for secret in shared:
                 if problem := secret_problem(table, secret):
                     raise WrongTable("secret_env", problem)

@@ -53,6 +53,7 @@ def _triggers(service: Service, public: str) -> Sequence[Trigger]:
                 principal=trigger.actor.principal,
                 when=table.when,
                 session=table.session,
+                reply=table.reply.model_dump(exclude_unset=True) if table.reply else None,
                 order=table.order,
                 turns_an_hour=table.turns_an_hour,
                 max_body_mb=table.max_body_mb,

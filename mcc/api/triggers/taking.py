@@ -95,7 +95,7 @@ class TriggerDoor:
         known = known_delivery(trigger, received, read)
         match read.outcome:
             case "order":
-                return self._orders.place(trigger, known, read.order or {}, read.session)
+                return self._orders.place(trigger, known, read)
             case "own" | "no_match" | "refused":
                 return self._orders.deliveries.note(known, read.outcome, read.why)
             case _:

@@ -56,6 +56,7 @@ from mcc.store.database.signin_tables import PREFERENCES as PREFERENCES
 from mcc.store.database.signin_tables import SIGNINS as SIGNINS
 from mcc.store.database.transcript_tables import BASES as BASES
 from mcc.store.database.transcript_tables import TRANSCRIPTS as TRANSCRIPTS
+from mcc.store.database.trigger_tables import REPLIES as REPLIES
 from mcc.store.database.trigger_tables import TRIGGER_DELIVERIES as TRIGGER_DELIVERIES
 from mcc.store.database.usage_tables import LIST_PROGRESS as LIST_PROGRESS
 from mcc.store.database.usage_tables import ORDER_WORDS as ORDER_WORDS

@@ -1,4 +1,4 @@
-"""The table of what was delivered to triggers."""
+"""Tables of triggers: what was delivered to them, and where the answers of their orders go."""
 
 import sqlalchemy as sa
 from sqlmodel import Field
@@ -26,4 +26,14 @@ class TriggerDeliveryRow(Row, table=True):
     at: int = Field(sa_type=sa.BigInteger)
 
 
+class ReplyRow(Row, table=True):
+    """Where the answer of an order goes: `target_json` is a `mcc.contracts.replies.ReplyTarget`."""
+
+    __tablename__ = "replies"
+
+    order_id: str = Field(primary_key=True)
+    target_json: str
+
+
 TRIGGER_DELIVERIES = Row.metadata.tables["trigger_deliveries"]
+REPLIES = Row.metadata.tables["replies"]

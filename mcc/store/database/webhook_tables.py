@@ -33,7 +33,8 @@ class WebhookEventRow(Row, table=True):
     """An entry that somebody may have to hear of, until it was looked at who.
 
     A trigger on the journal notes it in the transaction of the entry, if an endpoint stands or the order names a
-    `webhook_url`: nobody who writes entries has to think of it, and where there is neither, no statement is sent.
+    `webhook_url` or has a reply: nobody who writes entries has to think of it, and where there is none of these, no
+    statement is sent.
 
     Of what is of no order, `order_id` and `seq` are the id of what it is of and a number.
     """
@@ -50,7 +51,8 @@ class WebhookDeliveryRow(Row, table=True):
     endpoint, or the host of a `webhook_url`.
 
     `due_at`: when it is tried next, and while a service that claimed it tries it, when its hold ends. `held_by`,
-    `held_until`: that service and that time. `ended_at`: since when it is delivered or dead.
+    `held_until`: that service and that time. `claims`: how often it was claimed since it was known whether its receiver
+    has it. `ended_at`: since when it is delivered or dead.
     """
 
     __tablename__ = "webhook_deliveries"
@@ -72,6 +74,7 @@ class WebhookDeliveryRow(Row, table=True):
     receiver: str
     state: str
     tries: int = 0
+    claims: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     created_at: int = Field(sa_type=sa.BigInteger)
     due_at: int = Field(sa_type=sa.BigInteger)
     held_by: str | None = None

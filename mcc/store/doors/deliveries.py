@@ -69,17 +69,23 @@ _CLAIM = (
         _IS_PENDING,
         _TABLE.c.due_at <= sa.bindparam("at", type_=sa.BigInteger),
     )
-    .values(held_by=sa.bindparam("who"), held_until=sa.bindparam("until"), due_at=sa.bindparam("until"))
+    .values(
+        held_by=sa.bindparam("who"),
+        held_until=sa.bindparam("until"),
+        due_at=sa.bindparam("until"),
+        claims=_TABLE.c.claims + 1,
+    )
     .returning(
         *(
             _TABLE.c[name]
-            for name in ("id", "endpoint_id", "order_id", "seq", "kind", "receiver", "tries", "created_at")
+            for name in ("id", "endpoint_id", "order_id", "seq", "kind", "receiver", "tries", "claims", "created_at")
         )
     )
 )
 _MINE = (_TABLE.c.id == sa.bindparam("wanted"), _TABLE.c.held_by == sa.bindparam("who"), _IS_PENDING)
 _TRIED = {
     "tries": _TABLE.c.tries + 1,
+    "claims": _TABLE.c.claims * sa.bindparam("unsure", type_=sa.Integer),
     "held_by": None,
     "held_until": None,
     "last_status": sa.bindparam("status"),
@@ -104,7 +110,8 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A delivery that a service holds. `tries`: those before this one."""
+    """A delivery that a service holds. `tries`: those before this one. `may_be_there`: of a try before this one nobody
+    knows whether the receiver has it."""
 
     id: str
     endpoint_id: str
@@ -114,18 +121,20 @@ class ClaimedDelivery:
     receiver: str
     tries: int
     created_at: datetime
+    may_be_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TryResult:
     """What became of a try. `again_seconds`: it is tried again so much later; None: it is dead, unless `delivered`.
-    `gone`: the receiver wants nothing any more."""
+    `gone`: the receiver wants nothing any more. `unsure`: it may have got it all the same."""
 
     delivered: bool
     status: int | None = None
     error: str | None = None
     again_seconds: float | None = None
     gone: bool = False
+    unsure: bool = False
 
 
 class DeliveryStore:
@@ -166,6 +175,7 @@ class DeliveryStore:
             "wanted": claimed.id,
             "who": who,
             "status": result.status,
+            "unsure": int(result.unsure),
             "error": None if result.delivered else text_json(result.error),
         }
         state = DeliveryState.DELIVERED if result.delivered else DeliveryState.DEAD
@@ -207,4 +217,5 @@ def _claimed(row: Any) -> ClaimedDelivery:
         receiver=row.receiver,
         tries=row.tries,
         created_at=moment(row.created_at),
+        may_be_there=row.claims > 1,
     )

@@ -8,11 +8,12 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.ids import derived_id
 from mcc.contracts.order import NewOrder
+from mcc.contracts.replies import reply_target
 from mcc.contracts.webhooks import OF_WEBHOOK_URLS, ORDERS_ENDPOINT, DeliveryState, WebhookFilters, WebhookType
 from mcc.store.database.clock import micros
 from mcc.store.database.columns import among
 from mcc.store.database.engine import Database
-from mcc.store.database.tables import ORDERS, WEBHOOK_DELIVERIES, WEBHOOK_ENDPOINTS, WEBHOOK_EVENTS
+from mcc.store.database.tables import ORDERS, REPLIES, WEBHOOK_DELIVERIES, WEBHOOK_ENDPOINTS, WEBHOOK_EVENTS
 from mcc.store.doors.webhooks import ensure_built_in
 from mcc.store.rows.texts import parsed
 
@@ -33,6 +34,7 @@ _STANDING = sa.select(WEBHOOK_ENDPOINTS).where(
 _OF_ORDERS = sa.select(ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.spec_json, ORDERS.c.principal, ORDERS.c.door).where(
     among(ORDERS.c.id, "ids")
 )
+_REPLIES = sa.select(REPLIES.c.order_id, REPLIES.c.target_json).where(among(REPLIES.c.order_id, "ids"))
 _WAITED_FOR = (
     sa.select(
         WEBHOOK_DELIVERIES.c.endpoint_id,
@@ -79,6 +81,10 @@ class FanningOut:
             (row["endpoint_id"], row["order_id"]): row["due_at"]
             for row in connection.execute(_WAITED_FOR, {"ids": ids}).mappings()
         }
+        replies = {
+            row["order_id"]: (reply_target(parsed(row["target_json"])).endpoint,)
+            for row in connection.execute(_REPLIES, {"ids": ids}).mappings()
+        }
         deliveries = [
             {
                 **delivery_row(endpoint, event, micros(at), receiver),
@@ -86,8 +92,15 @@ class FanningOut:
                 "due_at": max(micros(at), waited_for.get((endpoint, event["order_id"]), 0)),
             }
             for event in events
-            for endpoint, receiver in hearing(
-                endpoints, WebhookType(event["kind"]), orders.get(event["order_id"]), specs.get(event["order_id"])
+            for endpoint, receiver in (
+                *hearing(
+                    endpoints, WebhookType(event["kind"]), orders.get(event["order_id"]), specs.get(event["order_id"])
+                ),
+                *(
+                    (place, place)
+                    for place in replies.get(event["order_id"], ())
+                    if event["kind"] == WebhookType.FINISHED
+                ),
             )
         ]
         if deliveries:

@@ -11,10 +11,11 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.approvals import AnyItem
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder, OrderKind, OrderOutcome
+from mcc.contracts.replies import ReplyTarget, is_reply, reply_target
 from mcc.contracts.webhooks import OF_ENTRIES, WebhookType
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.tables import ORDERS, WEBHOOK_ENDPOINTS
+from mcc.store.database.tables import ORDERS, REPLIES, WEBHOOK_ENDPOINTS
 from mcc.store.doors.deliveries import ClaimedDelivery
 from mcc.store.doors.webhooks import REMOVED, secrets_of
 from mcc.store.rows.inbox_rows import item_when_asked
@@ -25,6 +26,7 @@ DELETED = "its order was deleted"
 PRUNED = "the journal of its order was pruned"
 
 _ENDPOINT = sa.select(WEBHOOK_ENDPOINTS).where(WEBHOOK_ENDPOINTS.c.id == sa.bindparam("wanted"))
+_REPLY = sa.select(REPLIES.c.target_json).where(REPLIES.c.order_id == sa.bindparam("wanted"))
 _ORDER = sa.select(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"))
 
 
@@ -65,17 +67,31 @@ class OutgoingMessage:
     happening: Happening
 
 
+@dataclass(frozen=True, slots=True)
+class OutgoingReply:
+    """The end of an order, and where its answer goes."""
+
+    target: ReplyTarget
+    happening: Happening
+
+
 class MessageReader:
     """Every method blocks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def read(self, claimed: ClaimedDelivery) -> OutgoingMessage | str:
+    def read(self, claimed: ClaimedDelivery) -> OutgoingMessage | OutgoingReply | str:
         """The message, or why there is none any more."""
         return self._database.read(lambda connection: self._message(connection, claimed))
 
-    def _message(self, connection: Connection, claimed: ClaimedDelivery) -> OutgoingMessage | str:
+    def _message(self, connection: Connection, claimed: ClaimedDelivery) -> OutgoingMessage | OutgoingReply | str:
+        if is_reply(claimed.endpoint_id):
+            target = connection.scalar(_REPLY, {"wanted": claimed.order_id})
+            told = self._told(connection, claimed)
+            if target is None or isinstance(told, str):
+                return told if isinstance(told, str) else DELETED
+            return OutgoingReply(reply_target(parsed(target)), told[1])
         endpoint = connection.execute(_ENDPOINT, {"wanted": claimed.endpoint_id}).mappings().first()
         if endpoint is None:
             return REMOVED
@@ -86,8 +102,13 @@ class MessageReader:
             if claimed.type is WebhookType.MISSED:
                 # Its number is the instant, up to which instants were missed.
                 of = {"schedule": {"id": claimed.order_id, "until": moment(claimed.seq)}}
-            told = Happening(claimed.type, claimed.created_at, claimed.seq, of=of)
-            return OutgoingMessage(endpoint["url"], secrets, told)
+            happening = Happening(claimed.type, claimed.created_at, claimed.seq, of=of)
+            return OutgoingMessage(endpoint["url"], secrets, happening)
+        told = self._told(connection, claimed)
+        return told if isinstance(told, str) else OutgoingMessage(endpoint["url"] or told[0] or "", secrets, told[1])
+
+    def _told(self, connection: Connection, claimed: ClaimedDelivery) -> tuple[str | None, Happening] | str:
+        """The `webhook_url` of the order and what is told of it, or why nothing can be told any more."""
         order = connection.execute(_ORDER, {"wanted": claimed.order_id}).mappings().first()
         if order is None:
             return DELETED
@@ -95,7 +116,7 @@ class MessageReader:
         if order["pruned_at"] is not None or not entries:
             return PRUNED
         spec = NewOrder.model_validate(parsed(order["spec_json"]))
-        return OutgoingMessage(endpoint["url"] or spec.webhook_url or "", secrets, _happening(order, spec, entries[0]))
+        return spec.webhook_url, _happening(order, spec, entries[0])
 
 
 def _happening(order: sa.RowMapping, spec: NewOrder, entry: Entry) -> Happening:

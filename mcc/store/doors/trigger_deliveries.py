@@ -11,13 +11,15 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.callers import TRIGGER_DOOR, Actor
 from mcc.contracts.ids import named_session_id
 from mcc.contracts.order import NewOrder
+from mcc.contracts.replies import ReplyTarget
+from mcc.contracts.shape import to_json
 from mcc.contracts.triggers import KEPT_DAYS, TriggerDelivery, TriggerVerdict
 from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadEntry, SomeRefused, StoreRefused
-from mcc.store.database.tables import ORDERS, SESSIONS, TRIGGER_DELIVERIES, among
+from mcc.store.database.tables import ORDERS, REPLIES, SESSIONS, TRIGGER_DELIVERIES, among
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.rows.order_rows import text_json, text_of
 from mcc.store.work.document_orders import OrderedDocument, ordered_document
@@ -85,6 +87,9 @@ _SESSION = (
     .where(SESSIONS.c.id == sa.bindparam("wanted"))
     .with_for_update()
 )
+_ADD_REPLY = sa.insert(REPLIES).values(order_id=sa.bindparam("order"), target_json=sa.bindparam("target"))
+_IS_HEARD = sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted")).values(has_webhook=True)
+"""So that its end is noted."""
 _LATELY = (
     sa.select(ORDERS.c.id)
     .where(
@@ -110,7 +115,8 @@ class KnownDelivery:
 class TriggeredOrder:
     """The order of a delivery, with the blueprint that it names. `session`: the text that names its session; None: it
     begins one of its own. `turns_an_hour`: how many of these a session takes. `anybodys`: it may control a turn that
-    somebody else placed, and not only those of triggers."""
+    somebody else placed, and not only those of triggers. `reply`: where its answer goes; `joins`: the session that
+    opened the request which that names, whosever it is, in place of the one of `session`."""
 
     new: NewOrder
     by: Actor
@@ -118,6 +124,13 @@ class TriggeredOrder:
     turns_an_hour: int
     blueprint: Blueprint | None = None
     anybodys: bool = False
+    reply: ReplyTarget | None = None
+    joins: str | None = None
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of its session; None: one of its own."""
+        return self.joins or (None if self.session is None else named_session_id(self.session))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +187,10 @@ class TriggerDeliveryStore:
             (accepted,) = self._orders.place_within(connection, opened[0], [placing])
             settled = {"of": known.trigger, "same": known.key, "order": accepted.order_id}
             connection.execute(_SETTLE, settled)
+            # What steers an order is answered where the answer of that one goes.
+            if order.reply is not None and accepted.created:
+                connection.execute(_ADD_REPLY, {"order": accepted.order_id, "target": to_json(order.reply).decode()})
+                connection.execute(_IS_HEARD, {"wanted": accepted.order_id})
             return TakenDelivery("placed", accepted.order_id, created=accepted.created)
 
         # Whoever takes it again after a commit finds its row, and answers with the same order.
@@ -185,10 +202,9 @@ class TriggerDeliveryStore:
         self, connection: Connection, order: TriggeredOrder, document: OrderedDocument | None, at: datetime
     ) -> Placing:
         new = order.new
-        if order.session is not None:
-            session_id = named_session_id(order.session)
-            _open_session(connection, session_id, order, at)
-            new = new.model_copy(update={"session_id": session_id})
+        if order.session_id is not None:
+            _open_session(connection, order.session_id, order, at)
+            new = new.model_copy(update={"session_id": order.session_id})
         return Placing(new, order.by, None, at, self._database.time, None, document, anybodys=order.anybodys)
 
     def list(self, trigger: str, *, skip: int = 0, most: int = 50) -> Sequence[TriggerDelivery]:
@@ -240,12 +256,13 @@ def _forget(connection: Connection, before: int) -> None:
 
 def _open_session(connection: Connection, session_id: str, order: TriggeredOrder, at: datetime) -> None:
     """Lock the session, which is made when it is missing. Raises `StoreRefused` where it takes no turn of a trigger."""
-    row = {"id": session_id, "title_json": text_json(""), **order.by.columns, "created_at": micros(at)}
-    connection.execute(_ADD_SESSION, row)
-    session = connection.execute(_SESSION, {"wanted": session_id}).one()
-    if session.deleted_at is not None:
+    if order.joins is None:
+        row = {"id": session_id, "title_json": text_json(""), **order.by.columns, "created_at": micros(at)}
+        connection.execute(_ADD_SESSION, row)
+    session = connection.execute(_SESSION, {"wanted": session_id}).first()
+    if session is None or session.deleted_at is not None:
         raise StoreRefused(f"the session {session_id} is being deleted: send it again in a minute")
-    if not (session.door or "").startswith(TRIGGER_DOOR):
+    if order.joins is None and not (session.door or "").startswith(TRIGGER_DOOR):
         raise StoreRefused(f"the session {session_id} was not made by a trigger, so no trigger may write to it")
     asked = {
         "wanted": session_id,

@@ -241,7 +241,8 @@ _OPENED = sa.text(
 )
 _SESSION = sa.select(REQUESTS.c.session_id).where(
     REQUESTS.c.forge == sa.bindparam("of_forge"),
-    REQUESTS.c.project == sa.bindparam("of_project"),
+    # No forge tells projects apart by that, and events may spell them otherwise than addresses do.
+    sa.func.lower(REQUESTS.c.project) == sa.func.lower(sa.bindparam("of_project")),
     REQUESTS.c.number == sa.bindparam("of_number"),
 )
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ class Failing:
 @dataclass
 class FakeForge:
     """A forge of this kind whose repositories are the bare ones below `root`. `asked`: method and path of each request.
-    `requests` by number, with the fields that all kinds have."""
+    `requests` by number, with the fields that all kinds have. `threads`: the comments on `issues/7` of team/shop, the
+    oldest first; nobody comments on those that are `locked`. `commands`: what lines of comments have told GitLab."""
 
     kind: str
     root: Path
@@ -48,6 +50,9 @@ class FakeForge:
     asked: list[str] = field(default_factory=list)
     heard: list[bytes] = field(default_factory=list)
     requests: dict[int, Json] = field(default_factory=dict)
+    threads: dict[str, list[Json]] = field(default_factory=dict)
+    locked: set[str] = field(default_factory=set)
+    commands: list[str] = field(default_factory=list)
     failing: list[Failing] = field(default_factory=list)
     hear: Callable[[int], None] = lambda number: None
 
@@ -93,11 +98,15 @@ class FakeForge:
         parts = url.path.removeprefix(f"{self.prefix}/").split("/")
         if self.kind == "gitlab":
             project, rest = unquote(parts[1]), parts[2:]
-            known = parts[0] == "projects" and rest[:1] == ["merge_requests"]
+            known = parts[0] == "projects" and rest[:1] in (["merge_requests"], ["issues"])
         else:
             project, rest = "/".join(map(unquote, parts[1:3])), parts[3:]
-            known = parts[0] == "repos" and rest[:1] == ["pulls"]
+            known = parts[0] == "repos" and rest[:1] in (["pulls"], ["issues"])
         if not known or not (self.root / project).is_dir():
+            raise Refusal(404, {"message": "Not Found"})
+        if rest[2:] == ["notes" if self.kind == "gitlab" else "comments"]:
+            return self._commented(method, "/".join(rest[:2]), query, body)
+        if rest[0] == "issues":
             raise Refusal(404, {"message": "Not Found"})
         match method, rest[1:]:
             case "GET", []:
@@ -107,6 +116,45 @@ class FakeForge:
             case "PATCH" | "PUT", [number] if method == ("PUT" if self.kind == "gitlab" else "PATCH"):
                 return (201 if self.kind == "gitea" else 200), self._shown(self._changed(project, int(number), body))
         raise Refusal(405, {"message": "Method Not Allowed"})
+
+    def say(self, thread: str, body: str, minutes: float = 0.0) -> None:
+        """A comment by somebody, made and last changed that many minutes from now."""
+        at = datetime.now(UTC) + timedelta(minutes=minutes)
+        comments = self.threads.setdefault(thread, [])
+        comments.append({"id": len(comments) + 1, "body": body, "at": at})
+
+    def _commented(self, method: str, thread: str, query: Mapping[str, str], body: Json) -> tuple[int, object]:
+        comments = self.threads.get(thread)
+        if comments is None:
+            raise Refusal(404, {"message": "Not Found"})
+        if method == "GET":
+            return 200, self._page_of(comments, query)
+        if method != "POST" or body.keys() != {"body"}:
+            raise Refusal(405 if method != "POST" else 422, {"message": "Validation Failed"})
+        text = body["body"]
+        if thread in self.locked:
+            raise Refusal(403, {"message": "Unable to create comment because issue is locked."})
+        if not text.strip():
+            raise Refusal(400 if self.kind == "gitlab" else 422, {"message": "Note can't be blank"})
+        if self.kind == "github" and len(text) > GITHUB_BODY:
+            error = {"resource": "IssueComment", "code": "unprocessable", "message": "Body is too long"}
+            raise Refusal(422, {"message": "Validation Failed", "errors": [error]})
+        if self.kind == "gitlab":
+            self.commands += [line for line in text.splitlines() if line.startswith("/")]
+        self.say(thread, text)
+        return 201, {"id": comments[-1]["id"], "body": text}
+
+    def _page_of(self, comments: list[Json], query: Mapping[str, str]) -> list[Json]:
+        """GitHub and Gitea list the oldest first, whatever they are asked; Gitea knows no pages here."""
+        listed = [*comments]
+        if self.kind == "gitlab":
+            listed.sort(key=lambda item: item["at"], reverse=query.get("sort", "desc") == "desc")
+        elif since := query.get("since"):
+            listed = [item for item in listed if item["at"] >= datetime.fromisoformat(since)]
+        size, page = min(int(query.get("per_page", 30)), 100), int(query.get("page", 1))
+        if self.kind != "gitea":
+            listed = listed[(page - 1) * size : page * size]
+        return [{"id": item["id"], "body": item["body"]} for item in listed]
 
     def _authorize(self, headers: Mapping[str, str]) -> None:
         if not headers.get("user-agent"):

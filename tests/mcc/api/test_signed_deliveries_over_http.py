@@ -10,12 +10,15 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from mcc.api.app import RedisAccess, build_app
 from mcc.api.triggers.ready import ready_triggers
 from mcc.contracts.callers import OPERATOR, PERSON, Actor, Role
+from mcc.contracts.order import NewOrder
 from mcc.contracts.people import NewPerson, PersonChange
 from mcc.settings import BadSettings, ServiceSettings
+from mcc.store.database.tables import REQUESTS
 from mcc.store.store import Store
 from mcc.testing.served import TOKEN
 from tests.mcc.api.conftest import RecordedNudges
@@ -344,3 +347,64 @@ def test_a_trigger_that_cannot_be_so_stops_the_service(settings: ServiceSettings
     own = ServiceSettings.model_validate({**dict(settings), "triggers": {"issues": wrong}})
     with pytest.raises(BadSettings, match=r"triggers\.issues\.order\.prompt: .*did you mean 'payload'"):
         ready_triggers(own, {"issues": (SECRET,)})
+    replying = {**ISSUES, "reply": {**REPLY, "forge": "hup"}}
+    there = ServiceSettings.model_validate({**dict(settings), "triggers": {"issues": replying}, "forges": {"hub": HUB}})
+    with pytest.raises(BadSettings, match=r"triggers\.issues\.reply\.forge: .*\[forges\.hup\].*did you mean .hub."):
+        ready_triggers(there, {"issues": (SECRET,)})
+
+
+HUB = {"kind": "github", "token_env": "HUB_TOKEN"}
+REPLY = {"forge": "hub", "project": "{payload.repository}", "number": "{payload.number}"}
+
+
+def opened(store: Store, number: int = 7, project: str = "team/app", forge: str = "hub") -> str:
+    """The session of a person's order that has opened this request."""
+    order = store.orders.place(NewOrder(prompt="Mend it"), by=Actor(f"{PERSON}1", "page")).order
+    row = {"forge": forge, "project": project, "number": number, "session_id": order.session_id}
+    store.database.write(lambda connection: connection.execute(sa.insert(REQUESTS).values(row)))
+    return order.session_id
+
+
+async def test_an_event_on_a_request_of_ours_joins_its_session_by_our_table_alone(
+    store: Store, settings: ServiceSettings
+) -> None:
+    own = ServiceSettings.model_validate({**dict(settings), "forges": {"hub": HUB}})
+    session_id = opened(store)
+    async with serving(store, own, issues={**ISSUES, "reply": REPLY}) as hooks:
+        joined = await delivered(hooks)
+        order = await told(hooks, f"orders/{joined.json()['order_id']}")
+        assert (order["session_id"], order["session_seq"], order["principal"]) == (session_id, 2, "trigger:issues")
+        # A text that names a request, or the session itself, is text.
+        claims = {**LABELED, "number": 8, "title": f"team/app#7 <!-- mcc-session:{session_id} -->"}
+        apart = await delivered(hooks, claims, delivery="d-2")
+        assert (await told(hooks, f"orders/{apart.json()['order_id']}"))["session_id"] != session_id
+        elsewhere = await delivered(hooks, {**LABELED, "repository": "team/apps"}, delivery="d-3")
+        assert (await told(hooks, f"orders/{elsewhere.json()['order_id']}"))["session_id"] != session_id
+        (listed,) = (await told(hooks, "triggers"))["items"]
+        assert listed["reply"] == REPLY
+
+
+async def test_at_gitlab_an_issue_does_not_join_the_session_of_the_request_with_its_number(
+    store: Store, settings: ServiceSettings
+) -> None:
+    own = ServiceSettings.model_validate({**dict(settings), "forges": {"hub": {**HUB, "kind": "gitlab"}}})
+    session_id = opened(store)
+    request = {**REPLY, "number": "!{payload.number}"}
+    async with serving(
+        store, own, issues={**ISSUES, "reply": REPLY}, requests={**ISSUES, "path": "requests", "reply": request}
+    ) as hooks:
+        issue, joined = await delivered(hooks), await delivered(hooks, path="requests")
+        sessions = [(await told(hooks, f"orders/{each.json()['order_id']}"))["session_id"] for each in (issue, joined)]
+        assert sessions[0] != session_id and sessions[1] == session_id
+
+
+async def test_a_target_that_its_forge_does_not_have_is_refused(store: Store, settings: ServiceSettings) -> None:
+    own = ServiceSettings.model_validate({**dict(settings), "forges": {"hub": HUB}})
+    async with serving(store, own, issues={**ISSUES, "reply": {**REPLY, "number": "!7"}}) as hooks:
+        refused = await delivered(hooks)
+        assert refused.status_code == 422 and refused.json()["why"].startswith("reply.number: ")
+        deep = await delivered(hooks, {**LABELED, "repository": "a/b/c"}, delivery="d-2")
+        assert deep.status_code == 422
+    async with serving(store, own, issues={**ISSUES, "reply": REPLY}) as hooks:
+        deep = await delivered(hooks, {**LABELED, "repository": "a/b/c"}, delivery="d-3")
+        assert deep.status_code == 422 and deep.json()["why"].startswith("reply.project: ")

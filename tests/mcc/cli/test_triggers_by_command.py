@@ -25,7 +25,9 @@ TABLE = {
     "when": "event == 'issues'",
     "session": "{payload.n}",
     "order": {"prompt": "Solve {payload.title}"},
+    "reply": {"forge": "hub", "project": "team/shop", "number": "{payload.n}"},
 }
+HUB = {"kind": "github", "token_env": "HUB_TOKEN"}
 FILE = """[triggers.issues]
 path = "a/b"
 scheme = "github"
@@ -33,6 +35,11 @@ secret_env = ["A"]
 when = "event == 'issues'"
 session = "{payload.n}"
 order = {prompt = "Solve {payload.title}"}
+reply = {forge = "hub", project = "team/shop", number = "{payload.n}"}
+
+[forges.hub]
+kind = "github"
+token_env = "HUB_TOKEN"
 """
 BODY = b'{"n": 7, "title": "Broken"}'
 
@@ -44,7 +51,9 @@ class Hooked(Served):
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     store = temporary_store()
-    settings = ServiceSettings.model_validate({"data_dir": tmp_path, "triggers": {"issues": TABLE}})
+    settings = ServiceSettings.model_validate(
+        {"data_dir": tmp_path, "triggers": {"issues": TABLE}, "forges": {"hub": HUB}}
+    )
     with Hooked(store, tmp_path, settings=settings) as served:
         yield served
     store.close()
@@ -64,6 +73,7 @@ async def test_triggers_and_their_deliveries_are_listed(mcc: Callable[..., Resul
         placed = await sender.post(f"{served.url}/hooks/a/b", content=BODY, headers=github(BODY))
     assert placed.status_code == 202, placed.text
     assert "/hooks/a/b" in mcc().stdout and "placed" in mcc("list").stdout
+    assert "forge=hub project=team/shop number={payload.n}" in mcc().stdout
     (shown,) = json.loads(mcc("deliveries", "issues", "--json").stdout)["items"]
     assert shown["order_id"] == placed.json()["order_id"] and "id:d-1" in mcc("deliveries", "issues").stdout
     assert mcc("deliveries", "isues").exit_code != 0
@@ -89,6 +99,8 @@ def test_a_table_is_tried_and_places_nothing(tmp_path: Path) -> None:
     told = json.loads(tried("issues", "--json", "--data-dir", str(tmp_path / "data")).stdout)
     assert (told["outcome"], told["session"], told["id"]) == ("order", "7", "d-1")
     assert "\nBroken\n" in told["order"]["prompt"]
+    assert told["reply"] == {"forge": "hub", "project": "team/shop", "number": 7}
+    assert '"number":7' in tried().stdout
     headers.write_text("X-GitHub-Event: push\n")
     assert "when does not hold" in tried().stdout
     assert "did you mean" in tried("isues").output

@@ -9,7 +9,10 @@ from typer.testing import Result
 
 from mcc.cli.main import app
 from mcc.contracts.callers import Actor
+from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
+from mcc.contracts.replies import ForgeReply
+from mcc.store.doors.trigger_deliveries import KnownDelivery, TriggeredOrder
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
@@ -64,3 +67,16 @@ def test_what_is_dead_is_listed_and_replayed(mcc: Mcc, store: Store) -> None:
     assert dead["id"] in mcc("replay", dead["id"]).stderr
     assert mcc("replay", "--hours", "1").stderr == "tried again: 0\n"
     assert mcc("replay", dead["id"], "--hours", "1").exit_code == 2
+
+
+def test_replies_are_listed_by_the_table_that_they_go_to(mcc: Mcc, store: Store) -> None:
+    by, target = Actor("trigger:issues", "trigger/issues"), ForgeReply(forge="hub", project="team/shop", number=7)
+    order = TriggeredOrder(NewOrder(prompt="x"), by, None, 20, reply=target)
+    placed = store.trigger_deliveries.place(KnownDelivery("issues", "1", "b"), order)
+    store.controls.request(str(placed.order_id), ControlKind.CANCEL, NewControl(), by=by)
+    store.webhooks.fanning_out.advance()
+    for words in ((), ("--endpoint", "forges.hub")):
+        assert "forges.hub" in mcc("deliveries", *words).stdout
+    assert "Nothing yet." in mcc("deliveries", "--endpoint", "forges.lab").stdout
+    assert mcc("deliveries", "--endpoint", "hub").exit_code == 2
+    assert "tried again: 0" in mcc("replay", "--endpoint", "forges.hub").stderr

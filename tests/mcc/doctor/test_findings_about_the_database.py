@@ -18,6 +18,7 @@ from mcc.doctor.database import (
     check_database,
     health_findings,
     leftovers,
+    reply_findings,
     schedule_findings,
     standby_findings,
     trigger_findings,
@@ -27,6 +28,7 @@ from mcc.doctor.database import (
 )
 from mcc.doctor.installation import Installation
 from mcc.local.data_dir import upgrade_database
+from mcc.settings import ServiceSettings
 from mcc.store.database.fit import Standbys, Way
 from mcc.store.rows.values import Health, IdleTransaction, LateReceipt, StaleLock
 from mcc.store.store import open_store
@@ -254,3 +256,18 @@ def test_triggers_of_which_deliveries_were_refused_are_named() -> None:
     assert (warned.state, warned.detail) == ("warning", "3 deliveries to issues were refused within a day")
     assert "mcc triggers deliveries issues" in warned.advice
     assert [(each.state, each.detail) for each in trigger_findings(1, {})] == [(fine.state, "1 of them")]
+
+
+def test_answers_that_wait_for_a_token_are_told(tmp_path: Path) -> None:
+    reply = {"forge": "hub", "project": "a/b", "number": 7}
+    trigger = {"path": "a", "scheme": "github", "secret_env": ["A"], "order": {"prompt": "x"}, "reply": reply}
+    settings = ServiceSettings.model_validate(
+        {
+            "data_dir": tmp_path,
+            "forges": {"hub": {"kind": "github", "token_env": "HUB_TOKEN"}},
+            "triggers": {"issues": trigger, "quiet": {**trigger, "path": "b", "reply": None}},
+        }
+    )
+    (waits,) = reply_findings(settings, {})
+    assert waits.state == "warning" and "answers of issues wait: HUB_TOKEN" in waits.detail
+    assert list(reply_findings(settings, {"HUB_TOKEN": "t"})) == []

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from pydantic import ValidationError
 
 from mcc.configuration.triggers import TriggerTable
 from mcc.triggers.checking import WrongTable, check_table
@@ -13,6 +14,9 @@ from mcc.triggers.reading import AnswerOfDelivery, QuestionOfDelivery, answered,
 from tests.mcc.triggers.signing import AT
 
 PLAIN = {"action": "opened", "issue": {"number": 7, "title": "Broken", "body": "See {this}", "labels": ["a", "b"]}}
+
+
+PLACES = {"forge": ("hub",), "slack": ("team",), "linear": ("acme",)}
 
 
 def question(scheme: str = "github", body: Any = PLAIN, headers: Mapping[str, str] | None = None, **fields: Any) -> Any:
@@ -23,7 +27,7 @@ def question(scheme: str = "github", body: Any = PLAIN, headers: Mapping[str, st
 
 def read(*arguments: Any, **fields: Any) -> AnswerOfDelivery:
     asked = QuestionOfDelivery.model_validate(question(*arguments, **fields))
-    check_table(asked.table)
+    check_table(asked.table, PLACES)
     return answered(asked)
 
 
@@ -220,3 +224,91 @@ def test_a_wrong_expression_is_told_with_its_place(fields: dict[str, Any], place
     with pytest.raises(WrongTable) as wrong:
         check_table(TriggerTable.model_validate(given))
     assert wrong.value.place == place
+
+
+FORGE = {"forge": "hub", "project": "{payload.project}", "number": "{payload.number}"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "payload", "target"),
+    [
+        (FORGE, {"project": "a/b", "number": 7}, {"forge": "hub", "project": "a/b", "number": 7}),
+        (FORGE, {"project": "a/b", "number": "7"}, {"forge": "hub", "project": "a/b", "number": 7}),
+        (
+            {**FORGE, "number": "!{payload.number}"},
+            {"project": "a/b/c", "number": 7},
+            {"forge": "hub", "project": "a/b/c", "number": 7, "merge_request": True},
+        ),
+        ({**FORGE, "number": 7}, {"project": "a/b"}, {"forge": "hub", "project": "a/b", "number": 7}),
+        (
+            {"slack": "team", "channel": "{payload.channel}", "thread": "{payload.ts}"},
+            {"channel": "C1", "ts": "1700000000.000100"},
+            {"slack": "team", "channel": "C1", "thread": "1700000000.000100"},
+        ),
+        (
+            {"slack": "team", "channel": "{payload.channel}", "thread": "{payload.ts}"},
+            {"channel": "C1", "ts": ""},
+            {"slack": "team", "channel": "C1"},
+        ),
+        (
+            {"linear": "acme", "issue": "{payload.issue}"},
+            {"issue": "ENG-12"},
+            {"linear": "acme", "issue": "ENG-12"},
+        ),
+    ],
+)
+def test_where_an_answer_goes_is_filled_in(reply: Any, payload: Any, target: Any) -> None:
+    assert read("github", payload, reply=reply).reply == target
+
+
+@pytest.mark.parametrize(
+    ("reply", "payload", "place"),
+    [
+        (FORGE, {"project": "a/../b", "number": 7}, "reply.project"),
+        (FORGE, {"project": "a/b?x=", "number": 7}, "reply.project"),
+        (FORGE, {"project": "", "number": 7}, "reply.project"),
+        (FORGE, {"project": "a", "number": 7}, "reply.project"),
+        (FORGE, {"project": "a/b", "number": "7/lock"}, "reply.number"),
+        (FORGE, {"project": "a/b", "number": 0}, "reply.number"),
+        (FORGE, {"project": "a/b", "number": None}, "reply.number"),
+        (FORGE, {"project": "a/b"}, "reply.number"),
+        ({"slack": "team", "channel": "{payload.c}"}, {"c": "general"}, "reply.channel"),
+        ({"slack": "team", "channel": "C1", "thread": "{payload.t}"}, {"t": "x"}, "reply.thread"),
+        ({"linear": "acme", "issue": "{payload.i}"}, {"i": 'x" }'}, "reply.issue"),
+    ],
+)
+def test_a_target_that_cannot_be_one_is_refused_with_its_place(reply: Any, payload: Any, place: str) -> None:
+    answer = read("github", payload, reply=reply)
+    assert answer.outcome == "refused" and answer.why.startswith(f"{place}: "), answer
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        ({**FORGE, "forge": "hup"}, "reply.forge"),
+        ({"slack": "acme", "channel": "C1"}, "reply.slack"),
+        ({**FORGE, "project": "{paylod}"}, "reply.project"),
+        ({"linear": "acme", "issue": "{payload"}, "reply.issue"),
+    ],
+)
+def test_a_reply_that_goes_nowhere_is_told_before_any_delivery(reply: Any, place: str) -> None:
+    with pytest.raises(WrongTable) as wrong:
+        read(reply=reply)
+    assert wrong.value.place == place
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"forge": "hub", "project": "a/b"},
+        {**FORGE, "slack": "team"},
+        {**FORGE, "thread": "1.2"},
+        {"forge": "{payload.forge}", "project": "a/b", "number": 1},
+        {"slack": "team"},
+        {"linear": "acme", "issue": "x", "api": "https://elsewhere.test"},
+    ],
+)
+def test_a_reply_names_one_place_and_what_that_needs(reply: Any) -> None:
+    with pytest.raises(ValidationError):
+        read(reply=reply)

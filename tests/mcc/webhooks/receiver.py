@@ -12,7 +12,8 @@ from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.network import WebhookSettings
 from mcc.redaction import Redactor
 from mcc.store.store import Offload, Store
-from mcc.webhooks.courier import Courier
+from mcc.webhooks.courier import Courier, Senders
+from mcc.webhooks.replying import ReplySender, ReplyTables
 from mcc.webhooks.sending import WebhookForm, WebhookSender
 
 OK = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"
@@ -94,11 +95,21 @@ def sender_to(*receivers: Receiver, try_seconds: float = 15.0, hosts: tuple[str,
     return WebhookSender(form, rule, try_seconds=try_seconds)
 
 
-def courier_to(store: Store, *receivers: Receiver, secrets: tuple[str, ...] = (), try_seconds: float = 15.0) -> Courier:
-    """A courier of a service that reaches these receivers."""
+def courier_to(
+    store: Store,
+    *receivers: Receiver,
+    secrets: tuple[str, ...] = (),
+    try_seconds: float = 15.0,
+    replies: ReplyTables | None = None,
+) -> Courier:
+    """A courier of a service that reaches these receivers, and replies to the hosts of these tables."""
+    tables = replies or ReplyTables()
     return Courier(
         store,
-        sender_to(*receivers, try_seconds=try_seconds),
+        Senders(
+            sender_to(*receivers, try_seconds=try_seconds),
+            ReplySender(tables, AddressRule(of_this_machine, allow_private=tables.endpoints), try_seconds=try_seconds),
+        ),
         Offload(2, "webhooks"),
         public_url="https://mcc.test",
         redactor=lambda: Redactor(secrets),

@@ -16,7 +16,8 @@ from mcc.contracts.webhooks import ORDERS_ENDPOINT, DeliveryState, NewWebhook
 from mcc.store.doors.delivery_lists import DeliveryFilter
 from mcc.store.store import Offload, Store
 from mcc.testing import temporary_store
-from mcc.webhooks.courier import Courier
+from mcc.webhooks.courier import Courier, Senders
+from mcc.webhooks.replying import ReplySender, ReplyTables
 from mcc.webhooks.sending import WebhookForm, WebhookSender
 from mcc.webhooks.slots import AT_ONCE
 from tests.mcc.webhooks.receiver import of_this_machine, receiving
@@ -36,8 +37,9 @@ def store() -> Iterator[Store]:
 async def running(store: Store, *reached: Endpoint) -> AsyncIterator[None]:
     """A courier at work, which waits much longer for answers than these tests do."""
     form = WebhookForm(WebhookSettings(allow_private=tuple(map(str, reached))))
-    sender = WebhookSender(form, AddressRule(of_this_machine, allow_private=reached), try_seconds=600.0)
-    courier = Courier(store, sender, Offload(2, "webhooks"), public_url="http://mcc.test")
+    rule = AddressRule(of_this_machine, allow_private=reached)
+    senders = Senders(WebhookSender(form, rule, try_seconds=600.0), ReplySender(ReplyTables(), rule))
+    courier = Courier(store, senders, Offload(2, "webhooks"), public_url="http://mcc.test")
     work = asyncio.create_task(courier.run())
     try:
         yield
