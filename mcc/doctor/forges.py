@@ -68,8 +68,8 @@ def _may_be_in(known: str, place: str) -> bool:
 def _may_be_allowed(order: Mapping[str, Any], settings: ServiceSettings) -> bool:
     """False where no rule speaks of deliveries, or one forbids them. Conditions are about what is delivered, which is
     not known yet."""
-    given = {name: order[name] for name in ("mode", "permission") if name in order}
-    new = NewOrder.model_validate({"prompt": "any", **given})
+    permitting = {name: order[name] for name in ("mode", "permission") if name in order}
+    new = NewOrder.model_validate({"prompt": "any", **permitting})
     layers = (Layer("operator", settings.permission.rules), Layer("order", new.permission))
     for layer in layers:
         keys = chain.from_iterable(keys_for(layer.permission, DELIVER, DELIVER))

@@ -205,7 +205,7 @@ def _deliveries_so_far(connection: Connection, orders: Sequence[WorkOrder]) -> M
     if not records:
         return {}
     begun = connection.execute(_BEGUN, {"orders": sorted(records), "records": sorted(records.values())}).all()
-    found: dict[str, GitDelivery] = {}
+    deliveries: dict[str, GitDelivery] = {}
     for row in begun:
         asked = {"of": row.order_id, "record": row.record_id, "after": row.seq}
         steps = connection.execute(_STEPS, asked).all()
@@ -219,5 +219,5 @@ def _deliveries_so_far(connection: Connection, orders: Sequence[WorkOrder]) -> M
                     told.append(message)
         delivery = delivery_so_far(told)
         if delivery is not None:
-            found[row.order_id] = delivery
-    return found
+            deliveries[row.order_id] = delivery
+    return deliveries
