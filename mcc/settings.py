@@ -166,9 +166,9 @@ class ServiceSettings(SharedSettings):
     def secrets_here(
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
     ) -> frozenset[str]:
-        own = self.metrics_token.get_secret_value() if self.metrics_token else None
+        metrics = self.metrics_token.get_secret_value() if self.metrics_token else None
         named = (environ.get(name) for name in self.own_secret_names)
-        return super().secrets_here(environ, (*keys, own, *named), addresses)
+        return super().secrets_here(environ, (*keys, metrics, *named), addresses)
 
     def shown(self) -> dict[str, str]:
         """Every setting as text for display, with passwords and the token masked."""

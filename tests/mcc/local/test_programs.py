@@ -98,6 +98,21 @@ def test_the_api_alone_of_all_services_gets_the_secrets_that_its_tables_name(tmp
     assert not {"A_HOOK", "OF_CLIENT"} & drone.keys() and drone["OPENAI_API_KEY"] == "sk"
 
 
+def test_the_token_of_a_forge_that_triggers_reply_to_reaches_the_api_and_drones(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text(
+        '[triggers.a]\npath = "a"\nscheme = "github"\nsecret_env = ["A_HOOK"]\norder = {prompt = "x"}\n'
+        'reply = {forge = "hub", project = "a/b", number = 1}\n'
+        '[forges.hub]\nkind = "github"\ntoken_env = "HUB"\n[forges.lab]\nkind = "gitlab"\ntoken_env = "LAB"\n'
+    )
+    own = {"MCC_CONFIG": str(tmp_path / "mcc.toml"), "A_HOOK": "a" * 16, "HUB": "h", "LAB": "l"}
+    here = household(tmp_path, own)
+    with socket.socket() as listening:
+        api = here.api(listening).environment
+    assert api["HUB"] == "h" and "LAB" not in api
+    drone = here.drone("drone-1", None)().environment
+    assert (drone["HUB"], drone["LAB"]) == ("h", "l")
+
+
 def test_a_secret_that_a_table_of_drones_names_too_reaches_them(tmp_path: Path) -> None:
     (tmp_path / "mcc.toml").write_text(
         '[triggers.a]\npath = "a"\nscheme = "github"\nsecret_env = ["ONE", "BOTH"]\norder = {prompt = "x"}\n'
