@@ -85,6 +85,51 @@ class VerifyOptions:
         return {"verify": {name: value for name, value in values.items() if value is not None} or None}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOptions:
+    """How work on a git address goes back there."""
+
+    pull_request: Annotated[
+        bool, typer.Option("--pull-request", help="Also open a request to merge it, or update the one that is there.")
+    ] = False
+    base: Annotated[str | None, typer.Option(help="The branch that it is to be merged into.")] = None
+    branch: Annotated[str | None, typer.Option(help="The branch to push; the session's own if left out.")] = None
+    title: Annotated[str | None, typer.Option(help="Title of the request.")] = None
+    draft: Annotated[bool | None, typer.Option("--draft/--ready", help="Open the request as a draft, or not.")] = None
+    close: Annotated[int | None, typer.Option(help="Number of the issue that ends with the merge.")] = None
+
+    @property
+    def wish(self) -> dict[str, Any]:
+        """The fields of `Deliver` that are given."""
+        given = {
+            "pull_request": self.pull_request or None,
+            "base": self.base,
+            "branch": self.branch,
+            "title": self.title,
+            "draft": self.draft,
+            "close": self.close,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverOptions(DeliveryOptions):
+    """Whether, and how, an order's work on a git address goes back there once its result is accepted."""
+
+    push: Annotated[
+        bool, typer.Option("--push", help="On a git address: push its branch when the result is accepted.")
+    ] = False
+
+    def order(self) -> dict[str, Any]:
+        """The field of an order, None where nothing is to be delivered. Raises ValueError with a sentence."""
+        wish, of_request = self.wish, {"draft", "close"}
+        if wish and not (self.push or self.pull_request):
+            raise ValueError(f"--{next(iter(wish))} says how work is delivered: say --push or --pull-request as well.")
+        if not self.pull_request and (lost := next(iter(of_request & wish.keys()), None)):
+            raise ValueError(f"--{lost} is for the request that is opened: say --pull-request as well.")
+        return {"deliver": {"push": True, **wish} if self.push or wish else None}
+
+
 def taking_options(work: Callable[..., None]) -> Callable[..., None]:
     """Make `work` a Typer command in which each field of a dataclass parameter is an option of its own."""
     parameters = tuple(signature(work).parameters.values())

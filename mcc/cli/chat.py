@@ -19,7 +19,7 @@ from mcc.cli.order_request import OrderRequest, left_to_session, order_fields
 from mcc.cli.placing import service_for, sigterm_as_ctrl_c, submit
 from mcc.cli.run import PLACEHOLDER, workspace_fields
 from mcc.cli.server import exit_on_client_errors, resolve_session_id
-from mcc.options import OrderOptions, taking_options
+from mcc.options import DeliverOptions, OrderOptions, taking_options
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -68,6 +68,7 @@ class ChatOptions:
 def chat(
     place: ChatOptions,
     options: OrderOptions,
+    deliver: DeliverOptions,
     session: Annotated[str | None, typer.Option(help="Session to go on with: its id, an end of it, or @last.")] = None,
     url: Url = None,
     data_dir: DataDir = None,
@@ -85,7 +86,7 @@ def chat(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-        fields = {**order_fields(place, options), "session_id": None}
+        fields = {**order_fields(place, options, deliver), "session_id": None}
         request = OrderRequest(PLACEHOLDER, fields, here=place.workspace is None)
         service = service_for(settings, url, request, request.checked())
         with service as (server, here_only), exit_on_client_errors(settings.data_dir, server):

@@ -1,6 +1,6 @@
 """The commands `mcc orders retry`, `fork`, `deliver`, `rollback`, `revert`: make orders of earlier ones, undo those."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,6 +8,7 @@ from mcc.cli.command import FAILED, USAGE, fail, print_wrapped, say
 from mcc.cli.order_filters import OrderFilters, of_all
 from mcc.cli.orders import OrderId
 from mcc.cli.server import ServiceCall
+from mcc.options import DeliveryOptions
 
 if TYPE_CHECKING:
     from mcc.contracts.order import WorkOrder
@@ -68,30 +69,14 @@ def fork(
 def deliver(
     call: ServiceCall,
     order_id: OrderId,
-    pull_request: Annotated[
-        bool, typer.Option("--pull-request", help="Also open a request to merge it, or update the one that is there.")
-    ] = False,
-    base: Annotated[str | None, typer.Option(help="The branch that it is to be merged into.")] = None,
-    branch: Annotated[str | None, typer.Option(help="The branch to push; the session's own if left out.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the request.")] = None,
-    draft: Annotated[bool | None, typer.Option("--draft/--ready", help="Open the request as a draft, or not.")] = None,
-    close: Annotated[int | None, typer.Option(help="Number of the issue that ends with the merge.")] = None,
+    options: DeliveryOptions,
     detach: Annotated[bool, typer.Option("--detach", help="Print the id of the new order, and do not wait.")] = False,
 ) -> None:
     """Push what an order did on a git address, by an order of its own; without options as the order itself wished.
 
     Example: mcc orders deliver 0190c9a2-0000-7000-8000-000000000000 --pull-request
     """
-    options = {
-        "pull_request": pull_request or None,
-        "base": base,
-        "branch": branch,
-        "title": title,
-        "draft": draft,
-        "close": close,
-    }
-    wish: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    order = call.client.orders.deliver(order_id, attended=not detach, **wish)
+    order = call.client.orders.deliver(order_id, attended=not detach, **options.wish)
     _follow(call, order, detach=detach)
 
 

@@ -383,6 +383,7 @@ def _facts(order: "WorkOrder", record: "ChatRecord | None") -> list[tuple[str, o
         ("hosts", None if order.egress is None else ", ".join(order.egress) or "none"),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
         *change_rows(order.changes, order.id),
+        ("delivers", order.deliver.in_words if order.deliver else None),
         ("delivered", order.delivery.in_words or None if order.delivery else None),
         *(("said before", words.in_words) for words in order.words),
         ("prompt", order.prompt or None),

@@ -13,7 +13,7 @@ from mcc.cli.following import conclude
 from mcc.cli.many_orders import place_file
 from mcc.cli.order_request import OrderRequest, metadata_in, order_fields, time_in
 from mcc.cli.placing import PlacingOptions, place_and_follow
-from mcc.options import OrderOptions, VerifyOptions, names_in, object_in, taking_options
+from mcc.options import DeliverOptions, OrderOptions, VerifyOptions, names_in, object_in, taking_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,7 @@ def run(
     turn: TurnOptions,
     options: OrderOptions,
     verify: VerifyOptions,
+    deliver: DeliverOptions,
     placing: PlacingOptions,
     prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
     file: Annotated[
@@ -101,7 +102,7 @@ def run(
     """
     if (prompt is None) == (file is None):
         fail("Say what to do: a prompt, or --file with one order a line.", USAGE)
-    order = order_fields(turn, options, verify, placing)
+    order = order_fields(turn, options, verify, deliver, placing)
     if file is not None:
         _refuse_options_of_one_order(turn)
         defaults = OrderRequest(PLACEHOLDER, order, **placing.request_arguments)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, listed_id, print_pairs, print_table, say
-from mcc.cli.order_request import time_in
+from mcc.cli.order_request import order_fields, time_in
 from mcc.cli.server import ServiceCall, is_part_of_an_id, list_by_default, service_command
-from mcc.options import object_in
+from mcc.options import DeliverOptions, object_in
 from mcc.view.output import brief
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ list_by_default(app, list_schedules)
 def add(
     call: ServiceCall,
     options: ScheduleOptions,
+    deliver: DeliverOptions,
     name: Annotated[str, typer.Argument(help="Letters, digits and _ . : -")],
     prompt: Annotated[str, typer.Argument(help="What to do; {date}, {time} and other CEL in braces is filled in.")],
 ) -> None:
@@ -114,6 +115,8 @@ def add(
     Example: mcc schedules add nightly "Report for {date}" --cron "30 2 * * *" --zone Europe/Berlin --workspace "$PWD"
     """
     order = {**options.order_fields(), "prompt": prompt}
+    if (wish := order_fields(deliver)["deliver"]) is not None:
+        order["deliver"] = wish
     saved = call.client.schedules.add(name, order, **_checked({"name": name, "order": order, **options.fields()}))
     if not call.printed(saved):
         say(f"saved: {saved.name}, {_when(saved)}")

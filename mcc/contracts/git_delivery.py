@@ -56,6 +56,19 @@ class Deliver(Closed):
             raise PydanticCustomError("nothing_pushed", "A delivery pushes: leave deliver out where nothing is pushed")
         return self
 
+    @property
+    def in_words(self) -> Text:
+        """What is wished."""
+        parts = [f"pushes {self.branch or 'the branch of its session'}"]
+        if self.pull_request:
+            draft = {None: "", True: ", as a draft", False: ", ready for review"}[self.draft]
+            parts.append(f"opens or updates a request to merge it{f' into {self.base}' if self.base else ''}{draft}")
+        elif self.base:
+            parts.append(f"to be merged into {self.base}")
+        parts += [f"entitled {self.title!r}"] if self.title else []
+        parts += [f"which closes #{self.close}"] if self.close else []
+        return ", ".join(parts)
+
 
 class DeliveryRequest(Closed):
     """A pull or merge request. `created`: this delivery has opened it."""

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drone.cli import run as drone_run
+from mcc.cli.chat import chat
 from mcc.cli.generate import generate
 from mcc.cli.run import run
+from mcc.contracts.git_delivery import Deliver
 from mcc.contracts.order import NewOrder
-from mcc.options import OrderOptions, VerifyOptions, object_in
+from mcc.options import DeliverOptions, OrderOptions, VerifyOptions, object_in
 
 
 def test_what_is_said_is_an_order() -> None:
@@ -40,6 +43,44 @@ def test_what_is_not_said_is_left_to_the_service() -> None:
 def test_no_host_at_all_is_said_by_none() -> None:
     assert OrderOptions(egress=["none"]).order()["egress"] == []
     assert OrderOptions().order()["egress"] is None
+
+
+@pytest.mark.parametrize(
+    ("said", "wish"),
+    [
+        ({}, None),
+        ({"push": True}, Deliver()),
+        ({"pull_request": True}, Deliver(pull_request=True)),
+        (
+            {"push": True, "branch": "mcc/x", "base": "next", "title": "T"},
+            Deliver(branch="mcc/x", base="next", title="T"),
+        ),
+        ({"pull_request": True, "draft": False, "close": 7}, Deliver(pull_request=True, draft=False, close=7)),
+    ],
+)
+def test_how_work_goes_back_is_a_field_of_the_order(said: dict[str, Any], wish: Deliver | None) -> None:
+    made = DeliverOptions(**said).order()["deliver"]
+    assert (None if made is None else Deliver.model_validate(made)) == wish
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ({"branch": "mcc/x"}, "--branch"),
+        ({"title": "T"}, "--title"),
+        ({"draft": False}, "--draft"),
+        ({"push": True, "close": 7}, "--close"),
+        ({"push": True, "draft": True}, "--draft"),
+    ],
+)
+def test_how_without_whether_is_refused(said: dict[str, Any], option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} .*--pull-request"):
+        DeliverOptions(**said).order()
+
+
+@pytest.mark.parametrize("command", [run, chat])
+def test_a_wish_can_be_said_where_orders_are_placed(command: Callable[..., None]) -> None:
+    assert {field.name for field in fields(DeliverOptions)} <= command.__annotations__.keys()
 
 
 @pytest.mark.parametrize("command", [run, generate, drone_run])

@@ -111,6 +111,14 @@ def test_steps_of_others_are_no_news_of_a_delivery(scene: Scene) -> None:
     assert scene.store.orders.get(held.order_id).delivery is None
 
 
+def test_a_wish_reads_as_what_it_does() -> None:
+    assert Deliver().in_words == "pushes the branch of its session"
+    whole = Deliver(pull_request=True, base="next", branch="mcc/x", draft=True, title="T", close=7)
+    assert whole.in_words == (
+        "pushes mcc/x, opens or updates a request to merge it into next, as a draft, entitled 'T', which closes #7"
+    )
+
+
 def test_what_becomes_of_a_delivery_is_told_step_by_step() -> None:
     push, again = BEGUN.model_copy(update={"step": "push"}), BEGUN.model_copy(update={"branch": "mcc/1-2"})
     pushed = DeliveryFinished(step="push", ok=True, commit="c" * 40)

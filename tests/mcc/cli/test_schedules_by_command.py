@@ -109,3 +109,14 @@ async def test_both_clients_have_all_of_it(served: Served) -> None:
         client.schedules.remove(saved.id)
         with pytest.raises(NotFound):
             client.schedules.get(saved.id)
+
+
+def test_a_schedule_may_have_its_work_delivered(mcc: Mcc, served: Served) -> None:
+    refused = mcc("add", *NIGHTLY, "--branch", "mcc/x")
+    assert refused.exit_code == 2 and "--push" in refused.stderr
+    # This service has no address of which a checkout could be made, and says so of this one.
+    address = ("--workspace", "https://git.example.org/team/shop")
+    named = mcc("add", *NIGHTLY, *address, "--pull-request", "--close", "7")
+    assert named.exit_code != 0 and "git.example.org" in named.stderr
+    without = mcc("add", *NIGHTLY, "--pull-request")
+    assert without.exit_code != 0 and "deliver" in without.stderr
