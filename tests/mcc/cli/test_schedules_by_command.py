@@ -10,6 +10,9 @@ from typer.testing import Result
 from mcc.cli.main import app
 from mcc.client import MCC, AsyncMCC
 from mcc.client.errors import Conflict, Invalid, NotFound
+from mcc.configuration.forges import Forge
+from mcc.configuration.workspaces import GitRemote, WorkspaceSettings
+from mcc.settings import ServiceSettings
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 from tests.mcc.cli.in_process import CliRunner
@@ -111,12 +114,23 @@ async def test_both_clients_have_all_of_it(served: Served) -> None:
             client.schedules.get(saved.id)
 
 
-def test_a_schedule_may_have_its_work_delivered(mcc: Mcc, served: Served) -> None:
-    refused = mcc("add", *NIGHTLY, "--branch", "mcc/x")
-    assert refused.exit_code == 2 and "--push" in refused.stderr
-    # This service has no address of which a checkout could be made, and says so of this one.
-    address = ("--workspace", "https://git.example.org/team/shop")
-    named = mcc("add", *NIGHTLY, *address, "--pull-request", "--close", "7")
-    assert named.exit_code != 0 and "git.example.org" in named.stderr
-    without = mcc("add", *NIGHTLY, "--pull-request")
-    assert without.exit_code != 0 and "deliver" in without.stderr
+def test_a_schedule_may_have_its_work_delivered(tmp_path: Path) -> None:
+    address = "https://git.example.org/team/shop"
+    settings = ServiceSettings(
+        data_dir=tmp_path,
+        workspaces=WorkspaceSettings(git=(GitRemote(address=address),)),
+        forges={"hub": Forge(kind="gitea", address="https://git.example.org", token_env="HUB_TOKEN")},
+    )
+    store = temporary_store()
+    with Served(store, tmp_path, settings=settings) as served:
+
+        def add(*words: str) -> Result:
+            said = ("schedules", "add", *NIGHTLY, "--workspace", address, "--json", *words)
+            return CliRunner().invoke(app, said, env={"MCC_URL": served.url, "MCC_TOKEN": TOKEN})
+
+        refused = add("--branch", "mcc/x")
+        assert refused.exit_code == 2 and "--push" in refused.stderr
+        saved = add("--pull-request", "--close", "7")
+        assert saved.exit_code == 0, saved.output
+        assert json.loads(saved.stdout)["order"]["deliver"] == {"push": True, "pull_request": True, "close": 7}
+    store.close()
