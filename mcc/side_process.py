@@ -33,6 +33,9 @@ _START_SECONDS = 10.0
 
 _BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from mcc.side_process import main; main()"
 _POLL_SECONDS = 0.05
+_END_SECONDS = 1.0
+"""Within so long a process that has closed its end of the pipe is gone."""
+
 _PIECE = 65_536
 
 _PR_SET_PDEATHSIG = 1
@@ -41,6 +44,10 @@ _NICER = 10
 
 class CutOff(Exception):
     """The side process did not answer a question; the message is a sentence that says why."""
+
+
+class KilledByOthers(CutOff):
+    """Somebody else has killed the side process: it may be asked again."""
 
 
 class SideProcess:
@@ -80,7 +87,10 @@ class SideProcess:
             line = json.dumps({"seconds": seconds, "question": question}).encode() + b"\n"
             answer = json.loads(self._exchanged(self._process, line, until))
         except (CutOff, OSError, ValueError) as error:
+            killed = isinstance(error, _Ended | BrokenPipeError) and _was_killed(self._process)
             self.close()
+            if killed:
+                raise KilledByOthers("the process that reads it was killed") from error
             raise error if isinstance(error, CutOff) else CutOff("the process that reads it ended early") from error
         if "refused" in answer:
             raise ValueError(answer["refused"])
@@ -139,11 +149,23 @@ class SideProcess:
             if back in ready:
                 piece = os.read(back, _PIECE)
                 if not piece:
-                    raise CutOff("reading it took too long, or too much memory")
+                    raise _Ended("reading it took too long, or too much memory")
                 answer += piece
             if len(answer) > ANSWER_BYTES:
                 raise CutOff("there is too much in it")
         return bytes(answer)
+
+
+class _Ended(CutOff):
+    """The process has ended before it answered."""
+
+
+def _was_killed(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether an ended process was killed by somebody else: its own timers and limits end it by other signals."""
+    try:
+        return process.wait(_END_SECONDS) == -signal.SIGKILL
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _ready(back: int, to: int | None) -> frozenset[int]:

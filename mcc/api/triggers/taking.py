@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mcc.api.problems import RETRY_SECONDS, Refusal
 from mcc.api.triggers.ordering import TriggerOrders
 from mcc.api.triggers.ready import ReadyTrigger
-from mcc.side_process import CutOff, SideProcess
+from mcc.side_process import CutOff, KilledByOthers, SideProcess
 from mcc.store.doors.trigger_deliveries import KnownDelivery, TakenDelivery
 from mcc.triggers.reading import AnswerOfDelivery, delivery_reader
 from mcc.triggers.signatures import Received, is_signed
@@ -62,8 +62,8 @@ class TriggerDoor:
         return trigger
 
     async def read(self, trigger: ReadyTrigger, received: Received) -> AnswerOfDelivery:
-        """What a signed delivery is to its trigger. Raises `Refusal` for a body that is no JSON and when too many wait,
-        `UnsignedDelivery` for one that was sent too long ago."""
+        """What a signed delivery is to its trigger. Raises `Refusal` for a body that is no JSON, when too many wait and
+        when it cannot be read now, `UnsignedDelivery` for one that was sent too long ago."""
         try:
             body = received.body.decode()
         except UnicodeDecodeError as error:
@@ -102,8 +102,17 @@ class TriggerDoor:
                 raise AssertionError(f"a delivery that is {read.outcome} has no row")
 
     def _asked(self, question: Mapping[str, object]) -> AnswerOfDelivery:
+        """Raises `Refusal` where the process that reads it is killed by others again and again."""
         try:
-            return AnswerOfDelivery.model_validate(self._process.ask(question, self._read_seconds))
+            try:
+                return AnswerOfDelivery.model_validate(self._process.ask(question, self._read_seconds))
+            except KilledByOthers:
+                return AnswerOfDelivery.model_validate(self._process.ask(question, self._read_seconds))
+        except KilledByOthers as error:
+            # That says nothing of the delivery, which must not stand as refused.
+            log.warning("trigger %s: a delivery was not read: %s", question["trigger"], error)
+            again = {"Retry-After": str(RETRY_SECONDS)}
+            raise Refusal(503, "The delivery could not be read just now: send it again.", again) from error
         except (CutOff, ValueError) as error:
             log.warning("trigger %s: a delivery cannot be read: %s", question["trigger"], error)
             return AnswerOfDelivery(outcome="refused", why=f"payload: {error}.")
