@@ -74,6 +74,10 @@ class CuttingProxy:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+        await self.drop()
+
+    async def drop(self) -> None:
+        """End the connections that are there."""
         for task in list(self._running):
             task.cancel()
         if self._running:
