@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Text
 
 KEPT_DAYS = 90
@@ -31,7 +33,8 @@ class TriggerDelivery(Closed):
 
 class Trigger(Closed):
     """A table [triggers.NAME] of mcc.toml. `url`: where its deliveries are sent. `reply`: where the answers of
-    its orders go, with CEL in braces. `last`: the newest delivery."""
+    its orders go, with CEL in braces. `last`: the newest delivery. `counts`: how many deliveries of the last 24 hours
+    came to what; repeated ones are not counted."""
 
     name: Text
     url: Text
@@ -45,3 +48,4 @@ class Trigger(Closed):
     turns_an_hour: int
     max_body_mb: float
     last: TriggerDelivery | None = None
+    counts: dict[TriggerVerdict, int] = Field(default_factory=dict)

@@ -13,6 +13,7 @@ from mcc.configuration.database import Pooler
 from mcc.contracts.budgets import DayBudget
 from mcc.contracts.drones import NOT_CHOSEN, Drone, Registration
 from mcc.contracts.schedules import LATE_SECONDS, Missed, Schedule
+from mcc.contracts.triggers import TriggerVerdict
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import database_file, others_may_read
 from mcc.doctor.webhooks import webhook_findings
@@ -73,8 +74,7 @@ def check_database(installation: Installation) -> Iterator[Finding]:
                 yield from schedule_findings(store.schedules.list(), missed, now)
             if settings.triggers and "triggers" not in settings.doors.off:
                 since = store.database.clock.now() - timedelta(days=MISSED_DAYS)
-                refused = store.trigger_deliveries.refused(list(settings.triggers), since)
-                yield from trigger_findings(len(settings.triggers), refused)
+                yield from trigger_findings(store.trigger_deliveries.counts(list(settings.triggers), since))
                 yield from reply_findings(settings, installation.environment)
             yield from webhook_findings(store.webhooks.endpoints.made(), store.webhooks.lists.load())
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
@@ -145,13 +145,14 @@ def reply_findings(settings: ServiceSettings, environment: Mapping[str, str]) ->
             yield Finding("triggers", "warning", detail, "set it for the service, then start that anew")
 
 
-def trigger_findings(triggers: int, refused: Mapping[str, int]) -> Iterator[Finding]:
-    """How many triggers there are, and those of which deliveries were `refused` lately, with how many."""
-    for name, count in refused.items():
+def trigger_findings(counts: Mapping[str, Mapping[TriggerVerdict, int]]) -> Iterator[Finding]:
+    """How many triggers there are, and those of which deliveries were refused lately, with how many. `counts`: of each
+    trigger, how many deliveries came to what."""
+    for name, count in ((name, of["refused"]) for name, of in counts.items() if "refused" in of):
         detail = f"{count:,} deliveries to {name} were refused within a day"
         advice = f"mcc triggers deliveries {name} says why; correct its table in mcc.toml"
         yield Finding("triggers", "warning", detail, advice)
-    yield Finding("triggers", "ok", f"{triggers:,} of them")
+    yield Finding("triggers", "ok", f"{len(counts):,} of them")
 
 
 def schedule_findings(

@@ -7,6 +7,7 @@ from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
+from mcc.contracts.git_delivery import GitDelivery
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep
 from mcc.contracts.limits import LimitChoice
@@ -101,12 +102,14 @@ class HeldOrder:
         """Write `count` small entries in one commit. Answers the last entry's number."""
         return self.write(*(AgentStep(name="note", message=f"step {number}") for number in range(count)))
 
-    def finish(self, answer: str = "done", changes: Changes | None = None) -> int:
+    def finish(self, answer: str = "done", changes: Changes | None = None, delivery: GitDelivery | None = None) -> int:
         """End the master and then the order with success. Answers the final entry's number."""
         self.write(AgentFinished(status=RecordStatus.COMPLETED, answer=answer))
-        return self.finish_without_start(answer, changes)
+        return self.finish_without_start(answer, changes, delivery)
 
-    def finish_without_start(self, answer: str = "done", changes: Changes | None = None) -> int:
+    def finish_without_start(
+        self, answer: str = "done", changes: Changes | None = None, delivery: GitDelivery | None = None
+    ) -> int:
         """End the order with success, without ending the master. Answers the final entry's number."""
         fold = Fold.of(self.id, self.store.journal.read(self.id, limit=1_000_000))
         last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.spent)
@@ -117,7 +120,9 @@ class HeldOrder:
                 last_seq=self.seq,
                 control_seq=self.claim.control_seq,
                 drafts=[Draft(at=self.store.database.clock.now(), origin=Origin(), data=last)],
-                outcome=OrderOutcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent, changes=changes),
+                outcome=OrderOutcome(
+                    status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent, changes=changes, delivery=delivery
+                ),
                 record=fold.record(),
             )
         )

@@ -5,15 +5,18 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from mcc.contracts.callers import OPERATOR
+from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import Served
+from tests.browser.door_seeds import TRIGGER, TRIGGER_SECRET
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDE, PHONE = (1440, 900), (390, 844)
@@ -65,9 +68,14 @@ def store() -> Iterator[Store]:
     made.close()
 
 
+class Hooked(Served):
+    trigger_secrets = MappingProxyType({"issues": (TRIGGER_SECRET,)})
+
+
 @pytest.fixture
 def served(store: Store, tmp_path: Path) -> Iterator[Served]:
-    with Served(store, tmp_path) as service:
+    settings = ServiceSettings.model_validate({"data_dir": tmp_path, "triggers": {"issues": TRIGGER}})
+    with Hooked(store, tmp_path, settings=settings) as service:
         yield service
 
 

@@ -7,6 +7,7 @@ import pytest
 from mcc.contracts.callers import Role
 from mcc.store.store import Store
 from tests.browser.conftest import PHONE, WIDE, OpenPage, or_skip
+from tests.browser.door_seeds import add_runs, add_schedule, deliver, seed_deliveries, seed_webhooks
 from tests.browser.seeds import add_person, add_token, answer_usage, seed, seed_document
 
 ROOT = Path(__file__).parents[2]
@@ -32,9 +33,18 @@ SHOWS = {
     "documents/DOCUMENT?node=%2Fbed-1": "What grows without rain",
     "documents/DOCUMENT?node=%2Fbed-2": "Use steps of five.",
     "mcp-servers": "No MCP server.",
+    "schedules": "on Monday to Friday, at 02:30",
+    "schedules?id=SCHEDULE": "Report for {date}",
+    "schedules?id=SCHEDULE&edit=1": "When as many are",
+    "schedules?id=new": "each day at 02:30",
+    "webhooks": "the receiver answered 410",
+    "webhooks?id=WEBHOOK": "Rotate its secret",
+    "triggers": "/hooks/forge/issues",
+    "triggers?name=issues": "it tells of what this service wrote itself",
+    "orders/DELIVERED": "opened by this delivery",
     "usage": "75 % from cache",
     "doctor": "mcc db upgrade",
-    "drones": "at work, of 10 slots",
+    "drones": "at work, of 20 slots",
     "people": "Ada",
     "tokens": "the nightly job",
     "audit": "person.added",
@@ -64,12 +74,18 @@ def test_every_page_is_drawn_and_axe_finds_nothing(
     seeded, document = seed(store), seed_document(store)
     add_person(store, "Ada", Role.OPERATOR)
     add_token(store, "the nightly job")
+    schedule, webhook = add_schedule(store), seed_webhooks(store)
+    add_runs(store, schedule, seeded.done)
+    seed_deliveries(store)
+    named = {"DONE": seeded.done, "ASKING": seeded.asking, "QUEUED": seeded.queued, "DOCUMENT": document}
+    named |= {"SCHEDULE": schedule, "WEBHOOK": webhook, "DELIVERED": deliver(store)}
     page = open_page("", theme, size, axe)
     answer_usage(page)
     found = {}
     for path, text in SHOWS.items():
-        address = path.replace("DONE", seeded.done).replace("ASKING", seeded.asking).replace("QUEUED", seeded.queued)
-        address = address.replace("DOCUMENT", document)
+        address = path
+        for name, wanted in named.items():
+            address = address.replace(name, wanted)
         page.evaluate(GO, f"/{address}")
         page.locator("main").get_by_text(text).first.wait_for()
         found[path] = page.evaluate(RUN)

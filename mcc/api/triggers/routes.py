@@ -1,6 +1,7 @@
 """Triggers over HTTP: which there are, and what was delivered to them."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -12,6 +13,8 @@ from mcc.api.triggers.ready import ReadyTrigger
 from mcc.contracts.answers import Listing
 from mcc.contracts.similar import did_you_mean
 from mcc.contracts.triggers import Trigger, TriggerDelivery
+
+COUNTED = timedelta(days=1)
 
 router = APIRouter(prefix=API, tags=["triggers"])
 
@@ -42,7 +45,9 @@ def _named(service: Service) -> dict[str, ReadyTrigger]:
 
 def _triggers(service: Service, public: str) -> Sequence[Trigger]:
     listed: list[Trigger] = []
-    for name, trigger in sorted(_named(service).items()):
+    named, deliveries = _named(service), service.store.trigger_deliveries
+    counts = deliveries.counts(list(named), service.store.database.clock.now() - COUNTED)
+    for name, trigger in sorted(named.items()):
         table = trigger.table
         listed.append(
             Trigger(
@@ -57,7 +62,8 @@ def _triggers(service: Service, public: str) -> Sequence[Trigger]:
                 order=table.order,
                 turns_an_hour=table.turns_an_hour,
                 max_body_mb=table.max_body_mb,
-                last=next(iter(service.store.trigger_deliveries.list(name, most=1)), None),
+                last=next(iter(deliveries.list(name, most=1)), None),
+                counts=dict(counts[name]),
             )
         )
     return listed

@@ -14,6 +14,12 @@ const PLACES = [
   ["documents", "Documents", "file", "d"],
 ];
 
+const DOORS = [
+  ["schedules", "Schedules", "clock"],
+  ["triggers", "Triggers", "into"],
+  ["webhooks", "Webhooks", "out", undefined, "operate"],
+];
+
 const INSTALLATION = [
   ["agents", "Agents", "agents"],
   ["tools", "Tools", "tools"],
@@ -202,7 +208,9 @@ export function Frame({ me, waiting, views, compact, children }) {
   const [palette, setPalette] = useState(false);
   const { connected } = useConnection();
   const [first = "", second] = parts;
-  const installation = INSTALLATION.filter(([, , , , scope]) => !scope || !barred(scope));
+  const allowed = ([, , , , scope]) => !scope || !barred(scope);
+  const doors = DOORS.filter(allowed);
+  const installation = INSTALLATION.filter(allowed);
   useEffect(() => setMenu(false), [first, second]);
   const search = () => {
     go("orders");
@@ -247,6 +255,8 @@ export function Frame({ me, waiting, views, compact, children }) {
       ${link("orders/new", "New order", "plus", second === "new", html`<kbd>C</kbd>`)}
       <hr />
       ${places(PLACES)}
+      <p class="head">Doors</p>
+      ${places(doors)}
       <p class="head">Installation</p>
       ${places(installation)}
       ${me.flower_url && html`<a class="item" href=${me.flower_url} target="_blank" rel="noopener" title="Flower">
@@ -280,7 +290,7 @@ export function Frame({ me, waiting, views, compact, children }) {
       </button>
     </nav>
     ${palette && html`<${Palette}
-      pages=${[...PLACES, ["orders/new", "New order", "plus"], ...installation, ["me", "You", "person"]].map(
+      pages=${[...PLACES, ["orders/new", "New order"], ...doors, ...installation, ["me", "You"]].map(
         ([path, name]) => [name, path],
       )}
       onClose=${() => setPalette(false)}
@@ -333,11 +343,11 @@ export const Segments = ({ label, of, value, onPick }) => html`<div class="segme
   </button>`)}
 </div>`;
 
-// One of several words.
+// One of several words, or of values with a word for each.
 export const Choice = ({ label, shown, of, onPick, ...rest }) => html`<label>
   <span class=${shown ? "label" : "sr"}>${label}</span>
   <select ...${rest} onChange=${(event) => onPick(event.target.value)}>
-    ${of.map((each) => html`<option>${each}</option>`)}
+    ${of.map((each) => [each].flat()).map(([each, word = each]) => html`<option value=${each}>${word}</option>`)}
   </select>
 </label>`;
 

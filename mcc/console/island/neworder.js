@@ -100,6 +100,12 @@ export function NewOrder() {
       sessionStorage.removeItem(KEPT);
       go(`orders/${placed.id}`);
     });
+  // What a schedule decides is no part of its order.
+  const repeat = () => {
+    const { session_id: session, not_before: when, ...order } = bodyOf(form, files);
+    sessionStorage["mcc-new-schedule"] = JSON.stringify({ order });
+    go("schedules?id=new");
+  };
   useKeys({ "Ctrl+Enter": send });
   const upload = (event) =>
     act(async () => {
@@ -220,6 +226,9 @@ export function NewOrder() {
         <div>
           <button class="btn ink" disabled=${busy || !form.prompt?.trim()} ...${bar}>
             Place order<kbd>Ctrl ↵</kbd>
+          </button>${" "}
+          <button type="button" class="btn" disabled=${!form.prompt?.trim()} ...${bar} onClick=${repeat}>
+            Repeat…
           </button>${" "}
           <span class="wait-text">${bar?.title}</span>
           ${budget && html`<p class="q">

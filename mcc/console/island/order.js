@@ -8,6 +8,7 @@ import { Glyph, Icon, orderGlyph, visible } from "./look.js";
 import { useJoined, useLive, useWatched } from "./live.js";
 import { Ask, Bar, Facts, Refused, useKeys } from "./frame.js";
 import { Changes, Journal } from "./changes.js";
+import { Delivery } from "./delivery.js";
 import { Who } from "./who.js";
 import { Fork, Say } from "./steering.js";
 import { Following, Rows } from "./talk.js";
@@ -271,6 +272,7 @@ export function Order({ id }) {
               ${visible(order.waits_for?.message ?? order.status)}
             </p>
           `}
+          <${Delivery} order=${order} over=${over} bar=${bar} />
         </${Following}>
         ${!at && html`<${Say} bar=${bar} order=${order} records=${data.records} over=${over} />`}
       </div>

@@ -68,15 +68,11 @@ _NEWEST = (
     .limit(sa.bindparam("most"))
     .offset(sa.bindparam("skip"))
 )
-_REFUSED = (
-    sa.select(TRIGGER_DELIVERIES.c.trigger, sa.func.count().label("refused"))
-    .where(
-        among(TRIGGER_DELIVERIES.c.trigger, "triggers"),
-        TRIGGER_DELIVERIES.c.at >= sa.bindparam("since"),
-        TRIGGER_DELIVERIES.c.verdict == sa.literal_column("'refused'"),
-    )
-    .group_by(TRIGGER_DELIVERIES.c.trigger)
-    .order_by(TRIGGER_DELIVERIES.c.trigger)
+_COUNTED = (
+    sa.select(TRIGGER_DELIVERIES.c.trigger, TRIGGER_DELIVERIES.c.verdict, sa.func.count().label("counted"))
+    .where(among(TRIGGER_DELIVERIES.c.trigger, "triggers"), TRIGGER_DELIVERIES.c.at >= sa.bindparam("since"))
+    .group_by(TRIGGER_DELIVERIES.c.trigger, TRIGGER_DELIVERIES.c.verdict)
+    .order_by(TRIGGER_DELIVERIES.c.trigger, TRIGGER_DELIVERIES.c.verdict)
 )
 _ADD_SESSION = sa.text(
     "INSERT INTO sessions (id, title_json, principal, door, token_id, created_at, turns)"
@@ -213,11 +209,14 @@ class TriggerDeliveryStore:
         rows = self._database.read(lambda connection: connection.execute(_NEWEST, asked).mappings().all())
         return [_shown(row) for row in rows]
 
-    def refused(self, triggers: Sequence[str], since: datetime) -> Mapping[str, int]:
-        """How many deliveries of each of these triggers were refused since then; triggers without any are left out."""
+    def counts(self, triggers: Sequence[str], since: datetime) -> Mapping[str, Mapping[TriggerVerdict, int]]:
+        """How many deliveries of each of these triggers came to what since then; those that repeated another one have
+        no row, and are not counted."""
         asked = {"triggers": triggers, "since": micros(since)}
-        rows = self._database.read(lambda connection: connection.execute(_REFUSED, asked).all())
-        return {row.trigger: row.refused for row in rows}
+        counted: dict[str, dict[TriggerVerdict, int]] = {name: {} for name in triggers}
+        for row in self._database.read(lambda connection: connection.execute(_COUNTED, asked).all()):
+            counted[row.trigger][row.verdict] = row.counted
+        return counted
 
 
 def _begin(

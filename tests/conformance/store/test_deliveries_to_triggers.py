@@ -166,14 +166,15 @@ def test_a_session_takes_so_many_turns_an_hour(scene: Scene) -> None:
     assert placed(scene, "3", order(session="a", turns=2)).verdict == "placed"
 
 
-def test_refused_ones_are_counted_by_trigger(scene: Scene) -> None:
+def test_deliveries_are_counted_by_trigger_and_what_they_came_to(scene: Scene) -> None:
     deliveries = scene.store.trigger_deliveries
     since = scene.clock.now()
     for key in "12":
         deliveries.note(known(key), "refused", "no")
     deliveries.note(known("3", trigger="others"), "no_match", "no")
-    assert deliveries.refused(["issues", "others"], since) == {"issues": 2}
-    assert deliveries.refused(["issues"], since + timedelta(seconds=1)) == {}
+    assert deliveries.counts(["issues", "others"], since) == {"issues": {"refused": 2}, "others": {"no_match": 1}}
+    assert deliveries.counts(["issues"], since) == {"issues": {"refused": 2}}
+    assert deliveries.counts(["issues"], since + timedelta(seconds=1)) == {"issues": {}}
 
 
 def test_a_turn_that_another_trigger_placed_is_steered_and_one_of_a_person_is_not(scene: Scene) -> None:

@@ -252,10 +252,12 @@ def test_budgets_that_nobody_reserves_by_yet_are_told() -> None:
 
 
 def test_triggers_of_which_deliveries_were_refused_are_named() -> None:
-    warned, fine = trigger_findings(2, {"issues": 3})
+    warned, fine = trigger_findings({"issues": {"refused": 3, "placed": 1}, "others": {"placed": 1}})
     assert (warned.state, warned.detail) == ("warning", "3 deliveries to issues were refused within a day")
     assert "mcc triggers deliveries issues" in warned.advice
-    assert [(each.state, each.detail) for each in trigger_findings(1, {})] == [(fine.state, "1 of them")]
+    assert [(each.state, each.detail) for each in trigger_findings({"issues": {"own": 2}})] == [
+        (fine.state, "1 of them")
+    ]
 
 
 def test_answers_that_wait_for_a_token_are_told(tmp_path: Path) -> None:
