@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.docs.shop import Shop, opened_shop
 from tests.drone.delivery.forge import TOKEN
+from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "from-issue-to-pull-request.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -49,6 +50,7 @@ def here(shop: Shop, text: str) -> str:
 
 def test_the_commands_of_the_page_end_in_a_pushed_branch_and_an_opened_request(tmp_path: Path) -> None:
     with opened_shop(tmp_path) as shop:
+        shop.forge.threads["issues/7"] = []
         shop.configure(here(shop, next(block for kind, block in BLOCKS if kind == "toml")), SCRIPT)
         commands = [block for kind, block in BLOCKS if kind == "sh" and not block.startswith(LEFT_OUT)]
         printed = shop.run(here(shop, "".join(commands)))
@@ -59,3 +61,4 @@ def test_the_commands_of_the_page_end_in_a_pushed_branch_and_an_opened_request(t
         assert "sum(rows)" in shop.served.git("show", f"{shop.branch()}:totals.py")
         assert json.loads(shop.run("mcc orders show @last --json"))["delivery"]["request"]["number"] == 1
         assert TOKEN not in printed
+        until(lambda: shop.forge.threads["issues/7"], "the answer as a comment")
