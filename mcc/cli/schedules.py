@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, listed_id, print_pairs, print_table, say
-from mcc.cli.order_request import order_fields, time_in
+from mcc.cli.order_request import checked_key, order_fields, time_in
 from mcc.cli.server import ServiceCall, is_part_of_an_id, list_by_default, service_command
 from mcc.options import DeliverOptions, object_in
 from mcc.view.output import brief
@@ -177,12 +177,19 @@ def resume(call: ServiceCall, schedule: Named) -> None:
 
 
 @service_command(app)
-def run(call: ServiceCall, schedule: Named) -> None:
+def run(
+    call: ServiceCall,
+    schedule: Named,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Run it once within a day, however often this is said with the same key.")
+    ] = None,
+) -> None:
     """Run it now, beside its timetable, also while it is paused.
 
     Example: mcc schedules run nightly
     """
-    made = call.client.schedules.run(_schedule(call, schedule).id)
+    key = checked_key(idempotency_key)
+    made = call.client.schedules.run(_schedule(call, schedule).id, idempotency_key=key)
     if call.printed(made):
         return
     if made.order_id is None:

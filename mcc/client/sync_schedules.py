@@ -45,9 +45,10 @@ class Schedules:
         """One page of what happened at its instants, newest first."""
         return self._connection.send(calls.runs(schedule_id, cursor, limit))
 
-    def run(self, schedule_id: str) -> "ScheduleRun":
-        """Run it now, beside its timetable; the answer says whether an order was placed."""
-        return self._connection.send(calls.run(schedule_id))
+    def run(self, schedule_id: str, *, idempotency_key: str | None = None) -> "ScheduleRun":
+        """Run it now, beside its timetable; the answer says whether an order was placed. With the same
+        `idempotency_key` it is run once within a day; without one, one is generated for this call."""
+        return self._connection.send(calls.run(schedule_id, idempotency_key))
 
     def preview(self, **fields: Any) -> "Upcoming":
         """The next instants of a timetable that is not saved: `cron` with `zone`, or `every_seconds`; `after`,

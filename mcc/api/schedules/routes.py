@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from mcc.api.access.callers import Caller, CallerHere
-from mcc.api.orders import check_disk
+from mcc.api.orders import IdempotencyKey, check_disk
 from mcc.api.problems import Unacceptable
 from mcc.api.schedules.preparing import Preparing
 from mcc.api.service import (
@@ -39,6 +39,7 @@ from mcc.contracts.shape import now
 from mcc.rules.mistakes import mistakes
 from mcc.schedules.timing import Timing
 from mcc.store.database.errors import ScheduleChanged
+from mcc.store.doors.firing import FiredRun
 
 router = APIRouter(prefix=API, tags=["schedules"])
 
@@ -127,14 +128,19 @@ async def runs(schedule_id: ScheduleId, service: ServiceHere, cursor: Cursor = N
     return page(await service.offload(service.store.schedules.runs, schedule_id, cursor=cursor, limit=limit))
 
 
-@router.post("/schedules/{schedule_id}/run", status_code=201, responses=answers(ScheduleRun, 201))
-async def run(schedule_id: ScheduleId, service: ServiceHere, caller: CallerHere) -> Response:
+@router.post(
+    "/schedules/{schedule_id}/run", status_code=201, responses=answers(ScheduleRun, 201) | answers(ScheduleRun)
+)
+async def run(
+    schedule_id: ScheduleId, service: ServiceHere, caller: CallerHere, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Run it now, beside its timetable, as whoever saved it, also while it is paused. The answer says whether an order
-    was placed, and if not, why."""
-    made, order = await service.write(_run, service, schedule_id, caller)
+    was placed, and if not, why. With an `Idempotency-Key` it is run once: for a day, the same caller's further requests
+    with the key are answered 200 with that run, as it is by then."""
+    made, order = await service.write(_run, service, schedule_id, caller, idempotency_key)
     if order is not None:
         service.notices.placed(order)
-    return answer(made, 201)
+    return answer(made.run, 200 if made.is_known else 201)
 
 
 async def _try(service: Service, caller: Caller, new: NewSchedule) -> None:
@@ -156,12 +162,12 @@ def _upcoming(asked: ScheduleToPreview) -> Upcoming:
     return Upcoming(next=instants, local=tuple(timing.shown(instant).isoformat() for instant in instants))
 
 
-def _run(service: Service, schedule_id: str, caller: Caller) -> tuple[ScheduleRun, WorkOrder | None]:
+def _run(service: Service, schedule_id: str, caller: Caller, key: str | None) -> tuple[FiredRun, WorkOrder | None]:
     store = service.store
     check_disk(service)
-    due = store.firing.asked(schedule_id, by=caller.actor)
+    due = store.firing.asked(schedule_id, by=caller.actor, key=key)
     fired = store.firing.fire(due, preparing(service).prepared(due), asked_by=caller.actor)
     if fired is None or fired.run is None:
         raise ScheduleChanged(f"the schedule {due.spec.name} was changed or has run at this moment: try again")
-    order_id = fired.run.order_id
-    return fired.run, None if order_id is None else store.orders.get(order_id)
+    order_id = None if fired.is_known else fired.run.order_id
+    return fired, None if order_id is None else store.orders.get(order_id)

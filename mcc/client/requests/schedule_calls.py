@@ -52,10 +52,12 @@ def runs(schedule_id: str, cursor: str | None, limit: int) -> "Call[Listing[Sche
     return Call("GET", f"{_at(schedule_id)}/runs", Listing[ScheduleRun].model_validate, asked)
 
 
-def run(schedule_id: str) -> "Call[ScheduleRun]":
+def run(schedule_id: str, key: str | None) -> "Call[ScheduleRun]":
+    from mcc.contracts.ids import fresh_id
     from mcc.contracts.schedules import ScheduleRun
 
-    return Call("POST", f"{_at(schedule_id)}/run", ScheduleRun.model_validate, repeatable=False)
+    named = {"Idempotency-Key": key or fresh_id()}
+    return Call("POST", f"{_at(schedule_id)}/run", ScheduleRun.model_validate, headers=named)
 
 
 def preview(fields: Mapping[str, Any]) -> "Call[Upcoming]":

@@ -7,7 +7,7 @@ only from the instant that it was planned from. None is passed over: a schedule 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -22,10 +22,10 @@ from mcc.documents.blueprint import Blueprint
 from mcc.schedules.catching_up import ScheduleStep, next_step
 from mcc.schedules.cron import ZONE_DATA
 from mcc.schedules.timing import Timing
-from mcc.store.database.clock import micros, moment
+from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadEntry, SomeRefused, StoreRefused, UnknownSchedule
-from mcc.store.database.tables import SCHEDULE_RUNS, SCHEDULES, SESSIONS
+from mcc.store.database.tables import AUDIT, SCHEDULE_RUNS, SCHEDULES, SESSIONS
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.doors.running import (
     add_missed,
@@ -38,11 +38,13 @@ from mcc.store.doors.running import (
     settle_held,
     unfinished,
 )
-from mcc.store.doors.schedules import spec_of, time_of, upcoming
+from mcc.store.doors.schedules import run_of, spec_of, time_of, upcoming
 from mcc.store.rows.actors import token_name
 from mcc.store.rows.audit import add_note
 from mcc.store.rows.order_rows import text_of
 from mcc.store.rows.session_rows import IS_THERE
+from mcc.store.rows.texts import parsed, text_digest
+from mcc.store.rows.transitions import IDEMPOTENCY_HOURS
 from mcc.store.work.document_orders import OrderedDocument, ordered_document
 from mcc.store.work.documents import DocumentStore
 from mcc.store.work.orders import OrderStore
@@ -73,6 +75,19 @@ _AS_PLANNED = (
 )
 _MOVE_ON = sa.update(SCHEDULES).where(SCHEDULES.c.id == sa.bindparam("wanted"))
 _OLD_ZONES = _SCHEDULE.where(SCHEDULES.c.due_at.is_not(None), SCHEDULES.c.zone_data < ZONE_DATA)
+_ASKED = (
+    sa.select(AUDIT.c.detail_json)
+    .where(
+        AUDIT.c.principal == sa.bindparam("who"),
+        AUDIT.c.kind == sa.literal_column("'schedule.run'"),
+        AUDIT.c.id >= sa.bindparam("lowest"),
+        AUDIT.c.at >= sa.bindparam("since", type_=sa.BigInteger),
+    )
+    .order_by(AUDIT.c.id.desc())
+)
+_AT_INSTANT = sa.select(SCHEDULE_RUNS).where(
+    SCHEDULE_RUNS.c.schedule_id == sa.bindparam("wanted"), SCHEDULE_RUNS.c.instant == sa.bindparam("at_instant")
+)
 _SESSION = sa.select(SESSIONS.c.id).where(SESSIONS.c.id == sa.bindparam("wanted"), IS_THERE)
 
 RunKind = Literal["due", "held", "asked"]
@@ -85,7 +100,8 @@ class DueRun:
     """A step of a schedule, as planned: the instant that is run, None: only others are passed over.
 
     `kind`: it is due, was held until there is room, or somebody asked for it now. `by`: as whose its order is placed.
-    `last`, `version`: what it was planned from. `previous`: the run before it, as expressions see it.
+    `last`, `version`: what it was planned from. `previous`: the run before it, as expressions see it. `key`: by which
+    who asked for it will know it again.
     """
 
     schedule_id: str
@@ -99,6 +115,7 @@ class DueRun:
     previous: Mapping[str, str | None]
     session_id: str | None = None
     step: ScheduleStep | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +135,13 @@ NOTHING = PreparedRun(None)
 @dataclass(frozen=True, slots=True)
 class FiredRun:
     """What was done: the run, None where others were only passed over; the orders that made way for it; the session
-    that it has begun, where all of its orders are turns of one."""
+    that it has begun, where all of its orders are turns of one. `is_known`: it is that of an earlier request with the
+    same key, and nothing was done."""
 
     run: ScheduleRun | None
     cancelled: Sequence[str] = ()
     session_id: str | None = None
+    is_known: bool = False
 
 
 class Firing:
@@ -144,9 +163,10 @@ class Firing:
 
         return self._database.read(look)
 
-    def asked(self, schedule_id: str, *, by: Actor) -> DueRun:
+    def asked(self, schedule_id: str, *, by: Actor, key: str | None = None) -> DueRun:
         """A run now, beside its timetable, as its principal. Of who is that, the token counts by which they ask: it
-        must not spend more by asking than by placing. Raises `UnknownSchedule`."""
+        must not spend more by asking than by placing. With a `key` of theirs it is run once within a day. Raises
+        `UnknownSchedule`."""
 
         def look(connection: Connection) -> DueRun:
             wanted = schedule_id if is_identifier(schedule_id) else ""
@@ -154,7 +174,7 @@ class Firing:
             if row is None:
                 raise UnknownSchedule("there is no such schedule")
             now = time_of(connection, self._database)
-            due = _planned(connection, row, now, "asked", now)
+            due = replace(_planned(connection, row, now, "asked", now), key=None if key is None else text_digest(key))
             if by.principal != due.by.principal:
                 return due
             return replace(due, by=replace(due.by, token_id=by.token_id, token=by.token))
@@ -206,7 +226,12 @@ class Firing:
             if row is None or (due.kind == "held" and first_held(connection, due.schedule_id) != due.instant):
                 return None
             if asked_by is not None:
-                detail = {"schedule": due.schedule_id, "name": due.spec.name}
+                # The lock on the schedule's row lets one of several requests with the same key be the first.
+                if (known := _known_run(connection, due, asked_by)) is not None:
+                    return FiredRun(known, is_known=True)
+                detail: dict[str, Any] = {"schedule": due.schedule_id, "name": due.spec.name}
+                if due.key is not None:
+                    detail |= {"key": due.key, "instant": micros(due.now)}
                 add_note(connection, due.now, "schedule.run", by=asked_by, order_id=None, detail=detail)
             moved = _moved(connection, due)
             if due.instant is None:
@@ -220,8 +245,8 @@ class Firing:
                 connection.execute(_MOVE_ON, {"wanted": due.schedule_id, **moved})
             return fired
 
-        # Whoever takes a step again that was committed finds it taken; of a run beside the timetable nothing tells.
-        fired = self._database.write(take, repeatable=due.kind != "asked")
+        # Whoever takes a step again that was committed finds it taken; of a run beside the timetable its key tells.
+        fired = self._database.write(take, repeatable=due.kind != "asked" or due.key is not None)
         opened[0].committed()
         return fired
 
@@ -267,6 +292,21 @@ class Firing:
             run = ScheduleRun(instant=instant, outcome="placed", order_id=accepted.order_id, why=told)
         (settle_held if due.kind == "held" else add_run)(connection, due.schedule_id, run)
         return FiredRun(run, cancelled, session_id)
+
+
+def _known_run(connection: Connection, due: DueRun, asked_by: Actor) -> ScheduleRun | None:
+    """The run of an earlier request with the same key, by the note of the audit that was added with it."""
+    if due.key is None:
+        return None
+    since = due.now - timedelta(hours=IDEMPOTENCY_HOURS)
+    asked = {"who": asked_by.principal, "lowest": id_at(since, -CLOCKS_DIFFER), "since": micros(since)}
+    for note in connection.execute(_ASKED, asked).scalars():
+        detail = parsed(note)
+        if (detail["schedule"], detail.get("key")) == (due.schedule_id, due.key):
+            at = {"wanted": due.schedule_id, "at_instant": detail["instant"]}
+            row = connection.execute(_AT_INSTANT, at).mappings().first()
+            return None if row is None else run_of(row)
+    return None
 
 
 def _moved(connection: Connection, due: DueRun) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,20 +14,34 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder, OrderKind, OrderOutcome
 from mcc.contracts.replies import ReplyTarget, is_reply, reply_target
 from mcc.contracts.webhooks import OF_ENTRIES, WebhookType
+from mcc.schedules.timing import Timing
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
-from mcc.store.database.tables import ORDERS, REPLIES, WEBHOOK_ENDPOINTS
+from mcc.store.database.tables import ORDERS, REPLIES, SCHEDULE_RUNS, SCHEDULES, WEBHOOK_ENDPOINTS
 from mcc.store.doors.deliveries import ClaimedDelivery
+from mcc.store.doors.schedules import spec_of
 from mcc.store.doors.webhooks import REMOVED, secrets_of
 from mcc.store.rows.inbox_rows import item_when_asked
 from mcc.store.rows.order_rows import entries_numbered
 from mcc.store.rows.texts import parsed
 
 DELETED = "its order was deleted"
+UNSCHEDULED = "its schedule was removed, or what it missed is forgotten"
 PRUNED = "the journal of its order was pruned"
 
 _ENDPOINT = sa.select(WEBHOOK_ENDPOINTS).where(WEBHOOK_ENDPOINTS.c.id == sa.bindparam("wanted"))
 _REPLY = sa.select(REPLIES.c.target_json).where(REPLIES.c.order_id == sa.bindparam("wanted"))
+_MISSED = (
+    sa.select(SCHEDULES, SCHEDULE_RUNS.c.since, SCHEDULE_RUNS.c.instant, SCHEDULE_RUNS.c.count)
+    .join(SCHEDULE_RUNS, SCHEDULE_RUNS.c.schedule_id == SCHEDULES.c.id)
+    .where(
+        SCHEDULES.c.id == sa.bindparam("wanted"),
+        SCHEDULE_RUNS.c.instant >= sa.bindparam("until", type_=sa.BigInteger),
+        SCHEDULE_RUNS.c.outcome == sa.literal_column("'missed'"),
+    )
+    .order_by(SCHEDULE_RUNS.c.instant)
+    .limit(1)
+)
 _ORDER = sa.select(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"))
 
 
@@ -100,8 +115,10 @@ class MessageReader:
         if claimed.type not in OF_ENTRIES:
             of: Mapping[str, Any] = {"webhook": {"id": endpoint["id"], "name": endpoint["name"]}}
             if claimed.type is WebhookType.MISSED:
-                # Its number is the instant, up to which instants were missed.
-                of = {"schedule": {"id": claimed.order_id, "until": moment(claimed.seq)}}
+                missed = _missed(connection, claimed.order_id, claimed.seq)
+                if missed is None:
+                    return UNSCHEDULED
+                of = {"schedule": missed}
             happening = Happening(claimed.type, claimed.created_at, claimed.seq, of=of)
             return OutgoingMessage(endpoint["url"], secrets, happening)
         told = self._told(connection, claimed)
@@ -117,6 +134,18 @@ class MessageReader:
             return PRUNED
         spec = NewOrder.model_validate(parsed(order["spec_json"]))
         return spec.webhook_url, _happening(order, spec, entries[0])
+
+
+def _missed(connection: Connection, schedule_id: str, until: int) -> Mapping[str, Any] | None:
+    """How many instants the schedule had missed up to this one, and from when on; None where that is not known any
+    more. The run that stands for them may stand for later ones too by now, of which a message of their own tells."""
+    row = connection.execute(_MISSED, {"wanted": schedule_id, "until": until}).mappings().first()
+    if row is None or row["since"] is None or row["since"] > until:
+        return None
+    first, last, count = moment(row["since"]), moment(until), row["count"]
+    if row["instant"] != until:
+        count = 1 + sum(1 for _ in takewhile(lambda instant: instant <= last, Timing.of(spec_of(row)).after(first)))
+    return {"id": schedule_id, "count": count, "from": first, "to": last}
 
 
 def _happening(order: sa.RowMapping, spec: NewOrder, entry: Entry) -> Happening:

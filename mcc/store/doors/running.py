@@ -54,6 +54,11 @@ _MORE_MISSED = (
     )
     .values(instant=sa.bindparam("until"), count=SCHEDULE_RUNS.c.count + sa.bindparam("more"))
 )
+# As the database itself notes that such a run was added.
+_TELL_MISSED = sa.text(
+    "INSERT INTO webhook_events (order_id, seq, kind) SELECT :schedule, :until, 'schedule.missed' WHERE EXISTS"
+    " (SELECT 1 FROM webhook_endpoints WHERE off_at IS NULL AND secrets_json IS NOT NULL AND url IS NOT NULL)"
+)
 _SETTLE_HELD = (
     sa.update(SCHEDULE_RUNS)
     .where(_OF_SCHEDULE, SCHEDULE_RUNS.c.instant == sa.bindparam("at_instant"), _HELD)
@@ -126,6 +131,7 @@ def add_missed(connection: Connection, schedule_id: str, missed: Missed, last: d
     """One run for all of them, joined with the one that was told just before, up to the instant `last`."""
     joined = {"wanted": schedule_id, "at_instant": micros(last), "until": micros(missed.until), "more": missed.count}
     if connection.execute(_MORE_MISSED, joined).rowcount:
+        connection.execute(_TELL_MISSED, {"schedule": schedule_id, "until": micros(missed.until)})
         return
     row = {"instant": micros(missed.until), "since": micros(missed.since), "count": missed.count, "outcome": "missed"}
     connection.execute(sa.insert(SCHEDULE_RUNS), {"schedule_id": schedule_id, "is_open": False, **row})

@@ -24,7 +24,7 @@ from mcc.store.database.errors import (
     UnknownSchedule,
 )
 from mcc.store.database.tables import SCHEDULES
-from mcc.store.doors.firing import DueRun, PreparedRun
+from mcc.store.doors.firing import DueRun, FiredRun, PreparedRun
 from mcc.store.doors.running import KEPT_DAYS
 from tests.conformance.store.scene import Scene
 
@@ -434,3 +434,34 @@ def test_pages_of_runs_follow_one_another(scene: Scene) -> None:
     second = scene.store.schedules.runs(schedule.id, limit=3, cursor=first.next_cursor)
     assert [f"{run.instant:%H}" for run in (*first.items, *second.items)] == ["17", "16", "15", "14", "13"]
     assert second.next_cursor is None
+
+
+def test_a_key_counts_for_a_day_and_for_who_has_said_it(scene: Scene) -> None:
+    schedule = scheduled(scene, max_running=9)
+
+    def run(by: Actor) -> FiredRun | None:
+        scene.clock.advance(1)
+        due = scene.store.firing.asked(schedule.id, by=by, key="k")
+        return scene.store.firing.fire(due, prepared(due), asked_by=by)
+
+    first, again, others = run(BY), run(BY), run(Actor("person:other"))
+    assert first is not None and again is not None and others is not None
+    assert (first.is_known, again.is_known, others.is_known) == (False, True, False)
+    assert first.run == again.run != others.run
+    scene.clock.advance(24 * 3_600 + 1)
+    later = run(BY)
+    assert later is not None and not later.is_known and later.run != first.run
+
+
+def test_of_many_requests_with_one_key_one_is_run(scene: Scene) -> None:
+    schedule = scheduled(scene, max_running=9)
+    due = scene.store.firing.asked(schedule.id, by=BY, key="k")
+    fire_it = scene.store.firing.fire
+    dues = [
+        replace(due, now=due.now + timedelta(microseconds=number), instant=due.now + timedelta(microseconds=number))
+        for number in range(4)
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        fired = list(pool.map(lambda one: fire_it(one, prepared(one), asked_by=BY), dues))
+    assert sorted(one.is_known for one in fired if one is not None) == [False, True, True, True]
+    assert len({one.run.order_id for one in fired if one is not None and one.run is not None}) == 1

@@ -12,6 +12,7 @@ from mcc.contracts.callers import Actor
 from mcc.contracts.ids import call_id
 from mcc.contracts.inbox_facts import QuestionAnswered, QuestionAsked
 from mcc.contracts.order import NewFork
+from mcc.contracts.schedules import Missed, NewSchedule
 from mcc.contracts.token_text import new_webhook_secret
 from mcc.contracts.webhooks import ORDERS_ENDPOINT, Delivery, DeliveryState, NewReplay, NewWebhook, WebhookChange
 from mcc.contracts.webhooks import Webhook as Endpoint
@@ -27,6 +28,7 @@ from mcc.store.database.errors import (
 from mcc.store.database.tables import SCHEDULE_RUNS, SCHEDULES, WEBHOOK_EVENTS
 from mcc.store.doors.delivery_lists import DEAD_DAYS, DELIVERED_DAYS, DeliveryFilter
 from mcc.store.doors.messages import PRUNED
+from mcc.store.doors.running import add_missed, as_text
 from mcc.store.doors.webhooks import GONE
 from mcc.webhooks.courier import GAPS_SECONDS
 from tests.conformance.store.scene import Scene, at_once, called, replied, returned, started
@@ -391,7 +393,49 @@ async def test_what_a_schedule_missed_is_told_once_it_is_written(scene: Scene) -
         await courier_to(scene.store, receiver).once()
     (received,) = receiver.received
     assert (received.said["type"], made.filters.labels) == ("schedule.missed", ("a",))
-    assert received.said["data"]["schedule"] == {"id": "s", "until": "2025-06-15T15:06:40Z"}
+    told = {"id": "s", "count": 3, "from": "1970-01-01T00:00:00.000001Z", "to": "2025-06-15T15:06:40Z"}
+    assert received.said["data"]["schedule"] == told
+
+
+async def test_what_is_missed_on_top_is_told_too_and_what_was_told_stays_as_it_is(scene: Scene) -> None:
+    first = scene.clock.now().replace(second=0, microsecond=0)
+    new = NewSchedule(name="s", every_seconds=60, starts_at=first, order={"prompt": "x"})
+    schedule = scene.store.schedules.add(new, by=BY)
+
+    def missed(number: int, count: int) -> None:
+        since, until = first + timedelta(minutes=number), first + timedelta(minutes=number + count - 1)
+        more = Missed(count=count, since=since, until=until)
+        last = since - timedelta(minutes=1)
+        scene.store.database.write(lambda one: add_missed(one, schedule.id, more, last))
+
+    async with receiving(answering(500)) as receiver:
+        endpoint(scene, receiver)
+        courier = courier_to(scene.store, receiver)
+        missed(0, 3)
+        await courier.once()
+        missed(3, 2)
+        scene.clock.advance(60)
+        await courier.once()
+        await courier.once()
+    failed, again, second = receiver.received
+    assert failed.body == again.body
+    begins, minutes = as_text(first), [as_text(first + timedelta(minutes=number)) for number in (2, 4)]
+    assert again.said["data"]["schedule"] == {"id": schedule.id, "count": 3, "from": begins, "to": minutes[0]}
+    assert second.said["data"]["schedule"] == {"id": schedule.id, "count": 5, "from": begins, "to": minutes[1]}
+
+
+async def test_of_a_schedule_that_was_removed_nothing_missed_is_told(scene: Scene) -> None:
+    new = NewSchedule(name="s", every_seconds=60, order={"prompt": "x"})
+    schedule = scene.store.schedules.add(new, by=BY)
+    at = scene.clock.now()
+    async with receiving() as receiver:
+        endpoint(scene, receiver)
+        more = Missed(count=1, since=at, until=at)
+        scene.store.database.write(lambda one: add_missed(one, schedule.id, more, at - timedelta(days=1)))
+        scene.store.schedules.remove(schedule.id, by=BY)
+        await courier_to(scene.store, receiver).once()
+    (dead,) = deliveries(scene)
+    assert not receiver.received and dead.state == "dead" and "removed" in str(dead.last_error)
 
 
 async def test_rows_of_what_was_delivered_or_is_dead_go_after_their_time(scene: Scene) -> None:

@@ -57,6 +57,27 @@ async def test_a_schedule_is_saved_read_changed_and_removed(api: httpx.AsyncClie
     is_problem(await api.get(f"{SCHEDULES}/{schedule['id']}"), 404)
 
 
+async def test_a_run_that_is_asked_for_with_a_key_is_run_once(api: httpx.AsyncClient, store: Store) -> None:
+    schedule, other = await saved(api, max_running=2), await saved(api, name="other")
+    path = f"{SCHEDULES}/{schedule['id']}/run"
+    keyed = {"Idempotency-Key": "k"}
+    first = await api.post(path, headers=keyed)
+    again = await api.post(path, headers=keyed)
+    assert (first.status_code, again.status_code) == (201, 200) and first.json() == again.json()
+    elsewhere = await api.post(f"{SCHEDULES}/{other['id']}/run", headers=keyed)
+    assert elsewhere.status_code == 201 and elsewhere.json()["order_id"] != first.json()["order_id"]
+    second = await api.post(path, headers={"Idempotency-Key": "l"})
+    assert (second.status_code, second.json()["outcome"]) == (201, "placed")
+    full = await api.post(path, headers={"Idempotency-Key": "m"})
+    held = HandDrone(store).claim(first.json()["order_id"])
+    held.start()
+    held.finish()
+    known = await api.post(path, headers={"Idempotency-Key": "m"})
+    assert (full.json()["outcome"], known.status_code, known.json()) == ("skipped", 200, full.json())
+    is_problem(await api.post(path, headers={"Idempotency-Key": "two words"}), 422)
+    assert len((await api.get(f"{SCHEDULES}/{schedule['id']}/runs")).json()["items"]) == 3
+
+
 async def test_a_run_that_is_asked_for_places_an_order_and_is_listed(
     api: httpx.AsyncClient, document: dict[str, Any]
 ) -> None:
