@@ -16,7 +16,7 @@ from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import Served
-from tests.browser.door_seeds import TRIGGER, TRIGGER_SECRET
+from tests.browser.door_seeds import FORGES, TRIGGER, TRIGGER_SECRET
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDE, PHONE = (1440, 900), (390, 844)
@@ -74,7 +74,7 @@ class Hooked(Served):
 
 @pytest.fixture
 def served(store: Store, tmp_path: Path) -> Iterator[Served]:
-    settings = ServiceSettings.model_validate({"data_dir": tmp_path, "triggers": {"issues": TRIGGER}})
+    settings = ServiceSettings.model_validate({"data_dir": tmp_path, "triggers": {"issues": TRIGGER}, "forges": FORGES})
     with Hooked(store, tmp_path, settings=settings) as service:
         yield service
 

@@ -27,8 +27,10 @@ TRIGGER = {
     "secret_env": ["A"],
     "when": "event == 'issues'",
     "session": "{payload.n}",
+    "reply": {"forge": "hub", "project": "team/shop", "number": "{payload.n}"},
     "order": {"prompt": "Solve {payload.title}"},
 }
+FORGES = {"hub": {"kind": "github", "address": "https://forge.example", "token_env": "HUB_TOKEN"}}
 TRIGGER_SECRET = "a-secret-for-tests-0123456789"
 
 

@@ -198,6 +198,7 @@ def test_triggers_are_shown_with_what_their_deliveries_came_to(
     page = open_page("triggers")
     row = page.get_by_role("row").filter(has_text="issues")
     expect(row).to_contain_text("github /hooks/forge/issues")
+    expect(row).to_contain_text("forge hub, project team/shop, number {payload.n}")
     expect(row).to_contain_text("no match 1 own 1 refused 1")
     row.get_by_role("link", name="issues").click()
     page.wait_for_url("**/triggers?name=issues")

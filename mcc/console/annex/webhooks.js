@@ -37,6 +37,10 @@ const urlOf = ({ url }) => (url ? visible(url) : html`<span class="q">the webhoo
 const typesOf = ({ id, types }) =>
   types.join(", ") || (id === BUILT_IN ? "order.waiting, order.finished" : "everything");
 
+// A reply goes where a table of mcc.toml says.
+const receiver = ({ endpoint_id: to }, endpoints) =>
+  endpoints.find(({ id }) => id === to)?.name ?? (/\./.test(to) ? `reply, ${to}` : to);
+
 function subject({ type, order_id: id }) {
   if (type === "webhook.test") return null;
   if (type === "schedule.missed") return html`<a href=${address(`schedules${asQuery({ id })}`)}>its schedule</a>`;
@@ -75,7 +79,7 @@ function Deliveries({ endpoint, state, endpoints }) {
         <td><span title=${each.id}>${clock(each.created_at)}</span></td>
         <td class="wrap">${each.type} ${subject(each)}</td>
         <td class="wrap hide">
-          ${visible(endpoints.find(({ id }) => id === each.endpoint_id)?.name ?? each.endpoint_id)}
+          ${visible(receiver(each, endpoints))}
         </td>
         <td class="wrap">
           <span class=${`chip ${TONES_OF_DELIVERIES[each.state] ?? ""}`}>${each.state}</span>${" "}
