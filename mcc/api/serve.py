@@ -272,7 +272,8 @@ async def _run(
     housekeeping.start()
     host, port = listening.getsockname()[:2]
     log.info("MCC answers at http://%s:%s", host, port)
-    courier = courier_of(settings, store, f"http://{Endpoint(host, port)}", watched_secrets(settings))
+    at = f"http://{Endpoint(host, port)}"
+    courier = courier_of(settings, store, at, watched_secrets(settings), metrics.work.forge_failed)
     sending = asyncio.create_task(courier.run(), name="webhooks")
     try:
         await ApiServer(configured(app), service).serve(sockets=[listening])

@@ -176,7 +176,7 @@ def _judged(request: httpx.Request, response: httpx.Response, content: bytes) ->
             return json.loads(content) if content else None
         except (ValueError, RecursionError) as error:
             raise ForgeRefused(f"What {host} answered is no JSON: is this the address of its API?", status) from error
-    said = _words(content)
+    said = words_of(_json(content))
     if status >= 500 or status in _BUSY or (status == 403 and _is_rate_limit(response, said)):
         pause = response.headers.get("retry-after", "")
         seconds = min(float(pause), LONGEST_WAIT_SECONDS) if pause.isascii() and pause.isdigit() else None
@@ -197,12 +197,16 @@ def _is_rate_limit(response: httpx.Response, said: str) -> bool:
     return any(words in said.lower() for words in _RATE_LIMITS)
 
 
-def _words(content: bytes) -> str:
-    """What the forge says of an error, in brackets; "" where it says nothing that can be read."""
+def _json(content: bytes) -> Any:
+    """None for what is none."""
     try:
-        said = json.loads(content)
+        return json.loads(content)
     except (ValueError, RecursionError):
-        return ""
+        return None
+
+
+def words_of(said: Any) -> str:
+    """What an answer in JSON says of an error, in brackets; "" where it says nothing that can be read."""
     message = said.get("message") or said.get("error") if isinstance(said, dict) else None
     details = said.get("errors") if isinstance(said, dict) else None
     parts = [*_texts(message), *_texts(details)]

@@ -146,13 +146,20 @@ class Courier:
         return TryResult(answer.delivered, answer.status, error, again, answer.gone, unsure)
 
 
-def courier_of(settings: ServiceSettings, store: Store, served_at: str, secrets: WatchedSecrets) -> Courier:
-    """The courier of the service that listens at the address `served_at`."""
+def courier_of(
+    settings: ServiceSettings,
+    store: Store,
+    served_at: str,
+    secrets: WatchedSecrets,
+    forge_failed: Callable[[str, int], None],
+) -> Courier:
+    """The courier of the service that listens at the address `served_at`. `forge_failed` is told the name of a forge
+    and the status of its error."""
     offload = BoundedOffload(4, "webhooks")
     services = services_in((settings.database_url, settings.redis_url, served_at))
     private = endpoints_of(settings.webhooks.allow_private)
     rule = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=private)
-    tables = ReplyTables.of(settings)
+    tables = ReplyTables.of(settings, forge_failed)
     replies = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=tables.endpoints)
     senders = Senders(WebhookSender(WebhookForm(settings.webhooks), rule), ReplySender(tables, replies))
     return Courier(store, senders, offload, public_url=settings.public_url or served_at, redactor=secrets)

@@ -1,18 +1,22 @@
 """One try of a reply: to which host it goes, with which token, and what its answer means."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import assert_never
 
 import httpx
 
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.forges import Forge
-from mcc.contracts.replies import ForgeReply, ReplyTarget
+from mcc.configuration.replies import LinearTable, SlackTable
+from mcc.contracts.replies import ForgeReply, LinearReply, ReplyTarget, SlackReply
 from mcc.forges.wire import CheckedRoutes, ForgeBusy, ForgeRefused, forge_wire
 from mcc.redaction import Redactor
 from mcc.settings import ServiceSettings, reply_tokens
 from mcc.store.doors.messages import OutgoingReply
+from mcc.webhooks.reply_chat import LinearComments, SlackMessages
 from mcc.webhooks.reply_places import ForgeComments, ReplyPlace
 from mcc.webhooks.reply_text import ReplyText
 from mcc.webhooks.sending import RETRY_AFTER_SECONDS, WebhookAnswer
@@ -28,21 +32,34 @@ class CannotReply(Exception):
 @dataclass(frozen=True, slots=True)
 class ReplyTables:
     """The tables of mcc.toml to which replies go, with their tokens by their endpoints, `forges.hub`, and the
-    variables that should hold them. `public_url`: where the page of the service is, "" for nowhere."""
+    variables that should hold them. `public_url`: where the page of the service is, "" for nowhere. `failed` is told
+    the forge and the status of each of its errors."""
 
     forges: Mapping[str, Forge] = field(default_factory=dict)
+    slack: Mapping[str, SlackTable] = field(default_factory=dict)
+    linear: Mapping[str, LinearTable] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     public_url: str = ""
+    failed: Callable[[str, int], None] = lambda forge, status: None
 
     @classmethod
-    def of(cls, settings: ServiceSettings) -> "ReplyTables":
-        return cls(settings.forges, settings.reply_variables, reply_tokens(settings), settings.public_url or "")
+    def of(cls, settings: ServiceSettings, failed: Callable[[str, int], None]) -> "ReplyTables":
+        return cls(
+            settings.forges,
+            settings.slack,
+            settings.linear,
+            settings.reply_variables,
+            reply_tokens(settings),
+            settings.public_url or "",
+            failed,
+        )
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The hosts that these tables name."""
-        return tuple(endpoint for forge in self.forges.values() for endpoint in forge.endpoints)
+        of_forges = (endpoint for forge in self.forges.values() for endpoint in forge.endpoints)
+        return (*of_forges, *(table.endpoint for tables in (self.slack, self.linear) for table in tables.values()))
 
     def place(self, target: ReplyTarget, transport: httpx.AsyncBaseTransport) -> ReplyPlace:
         """Raises `CannotReply`."""
@@ -55,8 +72,14 @@ class ReplyTables:
         match target:
             case ForgeReply():
                 forge = self.forges[target.forge]
-                return ForgeComments.at(forge, forge_wire(forge, token, transport), target)
-        raise CannotReply("not yet")
+                wire = forge_wire(forge, token, transport, partial(self.failed, target.forge))
+                return ForgeComments.at(forge, wire, target)
+            case SlackReply():
+                return SlackMessages.at(self.slack[target.slack], token, transport, target)
+            case LinearReply():
+                return LinearComments.at(self.linear[target.linear], token, transport, target)
+            case _:
+                assert_never(target)
 
 
 class ReplySender:

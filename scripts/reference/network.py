@@ -5,6 +5,7 @@ from typing import Any
 
 from mcc.configuration.forges import Forge
 from mcc.configuration.network import EgressSettings, Sandbox, SwappedSecret, Web, WebSearch
+from mcc.configuration.replies import LinearTable, SlackTable
 from scripts.reference.markdown import properties, table
 
 OF_SANDBOX: Mapping[str, str] = {
@@ -52,6 +53,15 @@ OF_FORGE: Mapping[str, str] = {
     "retry_seconds": "How long a forge that is busy or broken is asked again before the order waits for it.",
 }
 
+OF_SLACK: Mapping[str, str] = {
+    "token_env": "The variable of the service that holds the token of the app's bot.",
+    "api": "Where the methods of Slack are. Its host may have a private address.",
+}
+OF_LINEAR: Mapping[str, str] = {
+    "token_env": "The variable of the service that holds the key or the token.",
+    "api": "Where its GraphQL is. Its host may have a private address.",
+}
+
 
 def tables() -> Iterator[str]:
     """For the section on drones' tables of their own."""
@@ -66,6 +76,13 @@ def tables() -> Iterator[str]:
     yield from ("`[web.search]`:", "", *_rows(WebSearch, OF_SEARCH))
     yield from ("## Forges", "", "`[forges.NAME]`, where orders on a git address deliver their work:", "")
     yield from _rows(Forge, OF_FORGE)
+    yield from (
+        "## Chats",
+        "",
+        "Where [answers of triggers](../how-to/take-deliveries.md#where-the-answer-goes) may go besides",
+    )
+    yield from ("forges. `[slack.NAME]`:", "", *_rows(SlackTable, OF_SLACK))
+    yield from ("`[linear.NAME]`:", "", *_rows(LinearTable, OF_LINEAR))
 
 
 def _rows(model: Any, meanings: Mapping[str, str], leave_out: tuple[str, ...] = ()) -> Iterator[str]:

@@ -18,9 +18,11 @@ PAGE = (ROOT / "docs" / "how-to" / "take-deliveries.md").read_text("utf-8")
 RECORDED = ROOT / "tests" / "mcc" / "triggers" / "recorded"
 FILE: Mapping[str, Any] = tomllib.loads(PAGE.partition("```toml\n")[2].partition("```")[0])
 TABLES: Mapping[str, Any] = FILE["triggers"]
-PLACES = {"forge": FILE["forges"]}
+PLACES = {"forge": FILE["forges"], "slack": FILE["slack"]}
 ISSUE = {"forge": "hub", "project": "team/shop", "number": 7}
 REQUEST = {"forge": "lab", "project": "team/shop", "number": 3, "merge_request": True}
+CHANNEL = {"slack": "team", "channel": "C1"}
+THREAD = {**CHANNEL, "thread": "1700000000.000100"}
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
@@ -44,7 +46,8 @@ def read(name: str, body: str, headers: Mapping[str, str]) -> AnswerOfDelivery:
             ISSUE,
         ),
         ("pipelines", "pipeline-failed.json", {"x-gitlab-event": "Pipeline Hook"}, None, "/pipelines/5", REQUEST),
-        ("chat", "command.txt", FORM, None, "Where is the total computed?", None),
+        ("chat", "command.txt", FORM, None, "Where is the total computed?", CHANNEL),
+        ("mentions", "mention.json", {}, "C1/1700000000.000100", "where is the total", THREAD),
     ],
 )
 def test_what_was_recorded_becomes_an_order(
@@ -82,4 +85,4 @@ def test_the_tables_of_the_page_are_settings(tmp_path: Path) -> None:
 
 
 def test_every_table_of_the_page_is_tried_here() -> None:
-    assert set(TABLES) == {"issues", "comments", "pipelines", "chat"}
+    assert set(TABLES) == {"issues", "comments", "pipelines", "chat", "mentions"}

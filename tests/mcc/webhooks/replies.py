@@ -11,4 +11,9 @@ def tables_of(forge: FakeForge, token: str = TOKEN) -> ReplyTables:
     table = Forge.model_validate(
         {"kind": forge.kind, "address": "https://forge.example.org", "api": forge.api, "token_env": "HUB_TOKEN"}
     )
-    return ReplyTables({"hub": table}, {"forges.hub": "HUB_TOKEN"}, {"forges.hub": token}, "https://mcc.test")
+    return ReplyTables(
+        forges={"hub": table},
+        variables={"forges.hub": "HUB_TOKEN"},
+        tokens={"forges.hub": token},
+        public_url="https://mcc.test",
+    )

@@ -182,6 +182,15 @@ async def test_what_can_be_tried_again_says_when_and_whether_it_may_be_there(
     assert not answer.delivered and not answer.is_final
 
 
+async def test_errors_of_a_forge_are_counted_by_its_name(forge: FakeForge) -> None:
+    counted: list[tuple[str, int]] = []
+    forge.failing += [Failing(422), Failing(500)]
+    tables = replace(tables_of(forge), failed=lambda name, status: counted.append((name, status)))
+    for _ in range(3):
+        await sent(forge, tables=tables)
+    assert counted == [("hub", 422), ("hub", 500)]
+
+
 async def test_a_forge_that_says_nothing_is_cut_off_after_its_time(forge: FakeForge) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
