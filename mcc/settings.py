@@ -48,12 +48,13 @@ class PeopleSettings(BaseModel):
 
 
 class DoorSettings(BaseModel):
-    """The table [doors]. `off`: ways by which orders come by themselves that this service does not have. What they have
-    stored stays; nothing of it is answered or acted on."""
+    """The table [doors]. `off`: ways by which orders come by themselves, or are told of, that this service does not
+    have. What they have stored stays; nothing of it is answered or acted on. Of webhooks, answers of triggers go out
+    all the same."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    off: tuple[Literal["schedules", "triggers"], ...] = ()
+    off: tuple[Literal["schedules", "triggers", "webhooks"], ...] = ()
 
 
 class ServiceSettings(SharedSettings):

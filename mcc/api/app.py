@@ -125,7 +125,7 @@ PARTS = (
     doctor,
     health,
 )
-DOORS = {"schedules": schedules, "triggers": trigger_routes}
+DOORS = {"schedules": schedules, "triggers": trigger_routes, "webhooks": webhooks}
 """Parts that a service may be without, by their names in `[doors] off`."""
 
 
@@ -188,7 +188,7 @@ def build_app(
     # Not include_router, which would build each route a second time on its first request.
     app.router.routes += guarded(route for part in parts_without(settings.doors.off) for route in part.router.routes)
     app.router.routes += [*description.routes, *page_routes(installed(), settings.oidc).routes]
-    problems.install(app, service.redactor)
+    problems.install(app, service.redactor, settings.doors.off)
     _describe(app)
     refused = RefusedNotes(lambda by, route: write(store.audit.note, REFUSED, by=by, detail={"route": route}))
     app.add_middleware(RequestGuard, door=Door(settings, credentials), metrics=app.state.metrics, refused=refused)

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
@@ -179,10 +179,23 @@ def problem(
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 
-def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
-    """Register handlers for all errors of the endpoints and the framework. The database's messages are redacted."""
+def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor, doors_off: Collection[str] = ()) -> None:
+    """Register handlers for all errors of the endpoints and the framework. The database's messages are redacted.
+    `doors_off`: what this service is without, by the first parts of its paths."""
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        asked = str(request.scope["path"]).removeprefix("/api/v1/")
+        shut = next((name for name in doors_off if asked == name or asked.startswith((f"{name}/", f"{name}:"))), None)
+        nothing = f"This service has no {shut}: [doors] in its mcc.toml has them off."
+        details = {
+            404: nothing if shut else "There is nothing at this address.",
+            405: f"{request.method} is not possible at this address.",
+        }
+        return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http)
 
     async def store(_: Request, error: Exception) -> Response:
         status = _status_of(error)
@@ -222,12 +235,6 @@ def _as_json(one: Mistake) -> dict[str, Any]:
     # A caller may have named a field so: no more digits than an index has.
     of_one = one.field.startswith(IN_A_BATCH) and len(index) <= INDEX_DIGITS and index.isascii() and index.isdecimal()
     return asdict(one) | ({"index": int(index), "status": 422} if of_one else {})
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    details = {404: "There is nothing at this address.", 405: f"{request.method} is not possible at this address."}
-    return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
 
 
 def _status_of(error: Exception) -> int:

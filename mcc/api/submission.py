@@ -206,6 +206,8 @@ def _may_bring(workspace: str, agent: str) -> bool:
 
 def _check_webhook(new: NewOrder, settings: ServiceSettings) -> None:
     if new.webhook_url is not None:
+        if "webhooks" in settings.doors.off:
+            raise Unacceptable("webhook_url", "this service has no webhooks: [doors] in its mcc.toml has them off.")
         try:
             WebhookForm(settings.webhooks).checked(new.webhook_url)
         except AddressRefused as error:

@@ -76,6 +76,9 @@ def check_database(installation: Installation) -> Iterator[Finding]:
                 since = store.database.clock.now() - timedelta(days=MISSED_DAYS)
                 yield from trigger_findings(store.trigger_deliveries.counts(list(settings.triggers), since))
                 yield from reply_findings(settings, installation.environment)
+            if settings.doors.off:
+                names = " and ".join(sorted(settings.doors.off))
+                yield Finding("doors", "ok", f"no {names}: [doors] off in mcc.toml")
             yield from webhook_findings(store.webhooks.endpoints.made(), store.webhooks.lists.load())
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
             drones = store.leases.drones()

@@ -11,6 +11,7 @@ import structlog
 from mcc.addresses import AddressRule, look_up, services_in
 from mcc.configuration.network import endpoints_of
 from mcc.contracts.ids import fresh_id
+from mcc.contracts.replies import is_reply
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreError
@@ -43,7 +44,8 @@ class Senders(NamedTuple):
 class Courier:
     """Runs in the event loop of a service; what blocks runs in threads of `offload`.
 
-    `public_url`: where links lead to. `redactor` removes the secrets that the service knows.
+    `public_url`: where links lead to. `redactor` removes the secrets that the service knows. `replies_alone`: what is
+    to be told to webhooks is left to other services.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Courier:
         public_url: str,
         redactor: Callable[[], Redactor] = Redactor,
         chance: random.Random | None = None,
+        replies_alone: bool = False,
     ) -> None:
         self._store = store
         self._senders = senders
         self._offload = offload
         self._public_url = public_url
         self._redactor = redactor
+        self._replies_alone = replies_alone
         self._chance = chance or random.Random()
         self._who = fresh_id()
         self._slots = TrySlots()
@@ -100,7 +104,8 @@ class Courier:
     async def _begin(self, tries: asyncio.TaskGroup) -> bool:
         """Begin the tries for which there is room now; answers whether there is more to look at at once."""
         events = await self._offload(self._store.webhooks.fanning_out.advance)
-        wanted = self._slots.free_for(await self._offload(self._store.webhooks.deliveries.due))
+        due = await self._offload(self._store.webhooks.deliveries.due)
+        wanted = self._slots.free_for([each for each in due if is_reply(each)] if self._replies_alone else due)
         for claimed in await self._offload(self._store.webhooks.deliveries.claim, self._who, wanted):
             self._slots.begin(claimed.receiver)
             self._held[claimed.id] = claimed
@@ -162,4 +167,11 @@ def courier_of(
     tables = ReplyTables.of(settings, forge_failed)
     replies = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=tables.endpoints)
     senders = Senders(WebhookSender(WebhookForm(settings.webhooks), rule), ReplySender(tables, replies))
-    return Courier(store, senders, offload, public_url=settings.public_url or served_at, redactor=secrets)
+    return Courier(
+        store,
+        senders,
+        offload,
+        public_url=settings.public_url or served_at,
+        redactor=secrets,
+        replies_alone="webhooks" in settings.doors.off,
+    )

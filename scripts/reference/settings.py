@@ -184,8 +184,9 @@ def page() -> Iterator[str]:
     yield "each as `name:port`, `*.name` or `name` for ports 443 and 80; `allow_private`, a list of `host:port` that"
     yield "may have private addresses and be reached by http."
     yield ""
-    yield '`[doors]`: `off = ["schedules"]` for a service without [schedules](../how-to/schedule-orders.md), which then'
-    yield "neither answers about them nor fires any."
+    yield '`[doors]`: `off`, some of `["schedules", "triggers", "webhooks"]`, for a service without them: what belongs'
+    yield "to them is answered with 404 and not acted on. Without webhooks, an order takes no `webhook_url`, what is noted"
+    yield "for endpoints waits for another service, and answers of triggers are sent."
     yield ""
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."

@@ -316,17 +316,24 @@ def test_an_operator_who_became_a_member_no_longer_works_on_documents_of_others(
     assert "needs the right 'operate'" in service.last(schedule)[1]
 
 
-async def test_a_service_may_be_without_schedules(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "mcc.toml").write_text('[doors]\noff = ["schedules"]\n')
+@pytest.mark.parametrize("door", ["schedules", "triggers", "webhooks"])
+async def test_a_service_may_be_without_a_door(store: Store, tmp_path: Path, door: str) -> None:
+    (tmp_path / "mcc.toml").write_text(f'[doors]\noff = ["{door}"]\n')
     settings = load({}, directory=tmp_path, data_dir=tmp_path)
     app = build_app(settings, store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8420", headers=headers) as http:
-        is_problem(await http.get(SCHEDULES), 404)
-        is_problem(await http.post(SCHEDULES, json=NIGHTLY), 404)
+        for path in (f"/api/v1/{door}", f"/api/v1/{door}/x/deliveries", f"/api/v1/{door}:preview"):
+            answer = await http.get(path)
+            is_problem(answer, 404)
+            assert f"has no {door}: [doors]" in answer.json()["detail"]
+        is_problem(await http.post(f"/api/v1/{door}", json=NIGHTLY), 404)
+        assert "[doors]" not in (await http.get(f"/api/v1/{door}x")).json()["detail"]
         assert (await http.get("/api/v1/orders")).status_code == 200
-    assert not [path for path in app.openapi()["paths"] if "schedules" in path]
+        told = await http.post("/api/v1/orders", json={"prompt": "x", "webhook_url": "https://ci.example.com/hook"})
+        assert told.status_code == (422 if door == "webhooks" else 201)
+    assert not [path for path in app.openapi()["paths"] if path.startswith(f"/api/v1/{door}")]
     (tmp_path / "mcc.toml").write_text('[doors]\noff = ["scheduled"]\n')
     with pytest.raises(BadSettings, match="off"):
         load({}, directory=tmp_path, data_dir=tmp_path)

@@ -101,6 +101,7 @@ def courier_to(
     secrets: tuple[str, ...] = (),
     try_seconds: float = 15.0,
     replies: ReplyTables | None = None,
+    replies_alone: bool = False,
 ) -> Courier:
     """A courier of a service that reaches these receivers, and replies to the hosts of these tables."""
     tables = replies or ReplyTables()
@@ -114,4 +115,5 @@ def courier_to(
         public_url="https://mcc.test",
         redactor=lambda: Redactor(secrets),
         chance=random.Random(1),
+        replies_alone=replies_alone,
     )

@@ -20,7 +20,7 @@ from mcc.webhooks.courier import Courier, Senders
 from mcc.webhooks.replying import ReplySender, ReplyTables
 from mcc.webhooks.sending import WebhookForm, WebhookSender
 from mcc.webhooks.slots import AT_ONCE
-from tests.mcc.webhooks.receiver import of_this_machine, receiving
+from tests.mcc.webhooks.receiver import courier_to, of_this_machine, receiving
 from tests.waiting import eventually
 
 BY = Actor("test")
@@ -76,3 +76,16 @@ async def test_what_a_service_held_when_it_ended_is_due_at_once(store: Store) ->
             await eventually(lambda: len(receiver.received) == 2, 120)
     first, second = receiver.received
     assert (first.id, first.body) == (second.id, second.body)
+
+
+async def test_a_service_without_webhooks_leaves_them_to_others(store: Store) -> None:
+    async with receiving() as receiver:
+        new = NewWebhook(name="ci", url=receiver.url)
+        store.webhooks.endpoints.make(new, new_webhook_secret(), by=BY)
+        store.orders.place(NewOrder(prompt="x"), by=BY)
+        courier = courier_to(store, receiver, replies_alone=True)
+        await courier.once()
+        (waiting,) = store.webhooks.lists.find(DeliveryFilter()).items
+        assert (receiver.received, waiting.state, waiting.tries) == ([], DeliveryState.PENDING, 0)
+        await courier_to(store, receiver).once()
+        assert receiver.types == ["order.queued"]
