@@ -35,17 +35,16 @@ log = structlog.get_logger("mcc.webhooks.courier")
 
 
 class Senders(NamedTuple):
-    """What messages to endpoints are sent by, and replies."""
+    """What messages to endpoints are sent by, and replies. `webhooks` None: they are left to other services."""
 
-    webhooks: WebhookSender
+    webhooks: WebhookSender | None
     replies: ReplySender
 
 
 class Courier:
     """Runs in the event loop of a service; what blocks runs in threads of `offload`.
 
-    `public_url`: where links lead to. `redactor` removes the secrets that the service knows. `replies_alone`: what is
-    to be told to webhooks is left to other services.
+    `public_url`: where links lead to. `redactor` removes the secrets that the service knows.
     """
 
     def __init__(
@@ -57,14 +56,12 @@ class Courier:
         public_url: str,
         redactor: Callable[[], Redactor] = Redactor,
         chance: random.Random | None = None,
-        replies_alone: bool = False,
     ) -> None:
         self._store = store
         self._senders = senders
         self._offload = offload
         self._public_url = public_url
         self._redactor = redactor
-        self._replies_alone = replies_alone
         self._chance = chance or random.Random()
         self._who = fresh_id()
         self._slots = TrySlots()
@@ -105,7 +102,7 @@ class Courier:
         """Begin the tries for which there is room now; answers whether there is more to look at at once."""
         events = await self._offload(self._store.webhooks.fanning_out.advance)
         due = await self._offload(self._store.webhooks.deliveries.due)
-        wanted = self._slots.free_for([each for each in due if is_reply(each)] if self._replies_alone else due)
+        wanted = self._slots.free_for([each for each in due if self._senders.webhooks is not None or is_reply(each)])
         for claimed in await self._offload(self._store.webhooks.deliveries.claim, self._who, wanted):
             self._slots.begin(claimed.receiver)
             self._held[claimed.id] = claimed
@@ -137,6 +134,7 @@ class Courier:
             return self._result(claimed, sent)
         body = await self._offload(body_of, message.happening, self._public_url, self._redactor())
         headers = headers_of(claimed.id, self._store.database.clock.now(), body, message.secrets)
+        assert self._senders.webhooks is not None
         answer = await self._senders.webhooks.post(message.url, headers, body)
         return self._result(claimed, answer)
 
@@ -166,12 +164,6 @@ def courier_of(
     rule = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=private)
     tables = ReplyTables.of(settings, forge_failed)
     replies = AddressRule(lambda host: offload(look_up, host), own=services, allow_private=tables.endpoints)
-    senders = Senders(WebhookSender(WebhookForm(settings.webhooks), rule), ReplySender(tables, replies))
-    return Courier(
-        store,
-        senders,
-        offload,
-        public_url=settings.public_url or served_at,
-        redactor=secrets,
-        replies_alone="webhooks" in settings.doors.off,
-    )
+    webhooks = None if "webhooks" in settings.doors.off else WebhookSender(WebhookForm(settings.webhooks), rule)
+    senders = Senders(webhooks, ReplySender(tables, replies))
+    return Courier(store, senders, offload, public_url=settings.public_url or served_at, redactor=secrets)

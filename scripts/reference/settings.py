@@ -185,8 +185,8 @@ def page() -> Iterator[str]:
     yield "may have private addresses and be reached by http."
     yield ""
     yield '`[doors]`: `off`, some of `["schedules", "triggers", "webhooks"]`, for a service without them: what belongs'
-    yield "to them is answered with 404 and not acted on. Without webhooks, an order takes no `webhook_url`, what is noted"
-    yield "for endpoints waits for another service, and answers of triggers are sent."
+    yield "to them is answered with 404 and not acted on. Without webhooks, an order takes no `webhook_url`, what is"
+    yield "noted for endpoints waits for another service, and answers of triggers are sent."
     yield ""
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."

@@ -108,12 +108,11 @@ def courier_to(
     return Courier(
         store,
         Senders(
-            sender_to(*receivers, try_seconds=try_seconds),
+            None if replies_alone else sender_to(*receivers, try_seconds=try_seconds),
             ReplySender(tables, AddressRule(of_this_machine, allow_private=tables.endpoints), try_seconds=try_seconds),
         ),
         Offload(2, "webhooks"),
         public_url="https://mcc.test",
         redactor=lambda: Redactor(secrets),
         chance=random.Random(1),
-        replies_alone=replies_alone,
     )
