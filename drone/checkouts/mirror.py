@@ -52,7 +52,8 @@ _TEMPORARY = (
         "ssl_error_syscall",
         "recv failure",
     ),
-    *("send failure", "gnutls_handshake", "tls connection was non-properly", "http/2 stream", "transfer closed"),
+    *("send failure", "gnutls_handshake", "gnutls recv error", "gnutls send error"),
+    *("tls connection was non-properly", "http/2 stream", "transfer closed"),
     *("error: 429", "error: 500", "error: 502", "error: 503", "error: 504", "response 502", "response 503"),
     *("response 504", ".lock': file exists", "no space left", "resource temporarily unavailable"),
 )

@@ -34,8 +34,12 @@ async def answering(seed: str, **named: int) -> AsyncIterator[tuple[CuttingProxy
         asked.append(len(said))
         writer.close()
 
+    def kill() -> bool:
+        kills.append("killed")
+        return True
+
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    proxy = CuttingProxy(server.sockets[0].getsockname(), seed, lambda: kills.append("killed"))
+    proxy = CuttingProxy(server.sockets[0].getsockname(), seed, kill)
     proxy.cuts, proxy.kills = named.get("cuts", 0), named.get("kills", 0)
     await proxy.start()
     try:

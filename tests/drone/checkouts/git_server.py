@@ -4,12 +4,14 @@ import base64
 import os
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 HOST = "git.example.org"
 
@@ -26,6 +28,14 @@ class Served:
 
     def address(self, name: str = "team/shop") -> str:
         return f"https://{HOST}:{self.port}/{name}"
+
+
+class QuietServer(ThreadingHTTPServer):
+    """Says nothing of connections that end before they were answered."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -81,7 +91,7 @@ def git_server(root: Path, context: ssl.SSLContext, token: str | None = None) ->
         def log_message(self, *_: object) -> None:
             """Logs nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = QuietServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     served = Served(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, daemon=True)

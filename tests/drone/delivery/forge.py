@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.drone.checkouts.git_server import QuietServer
 
 TOKEN = "a-token-of-the-forge"
 GITHUB_BODY = 65_536
@@ -319,7 +321,7 @@ def fake_forge(kind: str, root: Path, context: ssl.SSLContext | None = None) -> 
             except (ConnectionError, ValueError):
                 self.close_connection = True
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = QuietServer(("127.0.0.1", 0), Handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         forge.scheme = "https"

@@ -47,12 +47,13 @@ class CuttingProxy:
         self,
         target: tuple[str, int],
         seed: str,
-        kill: Callable[[], None] = lambda: None,
+        kill: Callable[[], bool] = lambda: False,
         *,
         port: int = 0,
         lengths: tuple[int, int] = (0, 0),
     ) -> None:
-        """`port` 0: any free one. `lengths`: how many bytes of client and server are drawn from at least."""
+        """`kill` answers whether there was somebody to be killed. `port` 0: any free one. `lengths`: how many bytes of
+        client and server are drawn from at least."""
         self.target = target
         self.port = port
         self.share = 0.0
@@ -142,8 +143,7 @@ class CuttingProxy:
     ) -> None:
         passed.harmed = True
         if harm.kills:
-            await asyncio.get_running_loop().run_in_executor(None, self._kill)
-            self.killed += 1
+            self.killed += await asyncio.get_running_loop().run_in_executor(None, self._kill)
             return
         self.cut += 1
         for each in (writer, other):

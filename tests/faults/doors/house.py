@@ -86,10 +86,9 @@ class DoorHouse:
         self.background = Background()
         self._engine = sa.create_engine(self.database_url)
         self._finisher = Finisher(self.database_url, self.rows)
-        self._kill_lock = threading.Lock()
+        self._one_at_a_time = threading.Lock()
 
     def __enter__(self) -> "DoorHouse":
-        self.service.start()
         self._ready()
         self._finisher.start()
         return self
@@ -100,16 +99,16 @@ class DoorHouse:
         self.service.end()
         self._engine.dispose()
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
         """SIGKILL. Somebody has to `revive` it."""
-        with self._kill_lock:
+        with self._one_at_a_time:
+            was_there = self.service.runs
             self.service.kill()
+        return was_there
 
     def revive(self) -> None:
-        """Start the service again if it is gone, and wait until it answers."""
+        """Start the service again if it is gone, and wait until it answers; it may be killed meanwhile."""
         if not self.service.runs:
-            self.service.end()
-            self.service.start()
             self._ready()
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -145,7 +144,15 @@ class DoorHouse:
 
     def _ready(self) -> None:
         local = LocalService("127.0.0.1", self.port, self.token)
-        until(local.is_ready, READY_SECONDS, lambda: f"the service answers: {self.service.said()[-2_000:]}")
+
+        def answers() -> bool:
+            with self._one_at_a_time:
+                if not self.service.runs:
+                    self.service.end()
+                    self.service.start()
+            return local.is_ready()
+
+        until(answers, READY_SECONDS, lambda: f"the service answers: {self.service.said()[-2_000:]}")
 
 
 class Finisher:
