@@ -87,8 +87,10 @@ class DoorHouse:
         self._engine = sa.create_engine(self.database_url)
         self._finisher = Finisher(self.database_url, self.rows)
         self._one_at_a_time = threading.Lock()
+        self._is_up = False
 
     def __enter__(self) -> "DoorHouse":
+        self.service.start()
         self._ready()
         self._finisher.start()
         return self
@@ -100,15 +102,18 @@ class DoorHouse:
         self._engine.dispose()
 
     def kill(self) -> bool:
-        """SIGKILL. Somebody has to `revive` it."""
+        """SIGKILL, unless it just starts. Somebody has to `revive` it."""
         with self._one_at_a_time:
-            was_there = self.service.runs
-            self.service.kill()
-        return was_there
+            was_up, self._is_up = self._is_up, False
+            if was_up:
+                self.service.kill()
+        return was_up
 
     def revive(self) -> None:
-        """Start the service again if it is gone, and wait until it answers; it may be killed meanwhile."""
+        """Start the service again if it is gone, and wait until it answers."""
         if not self.service.runs:
+            self.service.end()
+            self.service.start()
             self._ready()
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -145,14 +150,8 @@ class DoorHouse:
     def _ready(self) -> None:
         local = LocalService("127.0.0.1", self.port, self.token)
 
-        def answers() -> bool:
-            with self._one_at_a_time:
-                if not self.service.runs:
-                    self.service.end()
-                    self.service.start()
-            return local.is_ready()
-
-        until(answers, READY_SECONDS, lambda: f"the service answers: {self.service.said()[-2_000:]}")
+        until(local.is_ready, READY_SECONDS, lambda: f"the service answers: {self.service.said()[-2_000:]}")
+        self._is_up = True
 
 
 class Finisher:

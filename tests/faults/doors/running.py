@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.faults.doors.deliveries import cut_deliveries
 from tests.faults.doors.firehose import cut_firehose
 from tests.faults.doors.house import DoorTally
 from tests.faults.doors.schedules import cut_schedules
@@ -19,6 +20,7 @@ DOORS: Mapping[str, Callable[[Path, int, int, int], DoorTally]] = {
     "schedules": cut_schedules,
     "triggers": cut_triggers,
     "firehose": cut_firehose,
+    "deliveries": cut_deliveries,
 }
 """Each is given a directory of its own, how many connections are cut, how often somebody is killed, and a seed."""
 

@@ -71,7 +71,7 @@ def receiving(heard: Heard) -> Iterator[int]:
         def handle_one_request(self) -> None:
             try:
                 super().handle_one_request()
-            except (OSError, TypeError):
+            except (OSError, TypeError, ValueError):
                 self.close_connection = True
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
