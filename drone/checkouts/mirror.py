@@ -66,6 +66,19 @@ _BROKEN = ("corrupt", "bad object", "did not send all necessary objects", "unabl
 """Texts in git's messages for a damaged mirror, which is then made anew."""
 
 
+_PRIVATE = (
+    "; private addresses are reached where [sandbox.egress] allow_private, or a table [forges.NAME], names their host"
+)
+_ADVICE = (
+    ("authentication failed", "; is the token right, has it not ended, and may it be used there?"),
+    ("could not read username", "; it wants a token: token_env of [[workspaces.git]] names its variable"),
+    ("error: 403", "; the token may not do that: give it the right to read, and for deliveries to write, contents"),
+    ("not found", "; is the name right, and may the token of [[workspaces.git]] see it?"),
+    ("certificate", "; SSL_CERT_FILE of the drone names the file of further authorities to trust"),
+)
+"""By texts in git's messages: what whoever runs the drone can do about it."""
+
+
 class CannotFetch(Exception):
     """The address cannot be checked out; the message is a sentence that says why."""
 
@@ -248,7 +261,10 @@ class Mirrors:
             denied = f" ({', '.join(network.denied)} is not reached)" if network.denied else ""
             kind = NotNow if isinstance(error, NotNow) and not denied else CannotFetch
             done = "pushed to" if beside is not None else "fetched"
-            raise kind(f"{address.text} cannot be {done}{denied}: {error}") from error
+            advice = (
+                _PRIVATE if denied else next((to_do for words, to_do in _ADVICE if words in str(error).lower()), "")
+            )
+            raise kind(f"{address.text} cannot be {done}{denied}: {error}{advice}") from error
 
     async def _run(
         self,

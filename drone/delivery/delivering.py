@@ -56,6 +56,9 @@ SPEC = ToolSpec(
 )
 """The tool as permissions see it; no model is shown it."""
 
+ALLOWED_BY = ': mcc orders deliver asks you; an order that asks nobody needs permission = {deliver = "allow"}'
+"""What to do about a delivery that is denied because nobody is asked."""
+
 NOTHING = "Nothing changed: the branch has no commit that {base} lacks."
 
 
@@ -265,7 +268,9 @@ class Delivering:
             decision = await self._gate(diff).decide(call, SPEC)
         if isinstance(decision, Output):
             said = decision.content.replace(ADVICE, "").replace(INSTEAD, "").strip()
-            raise CannotDeliver(f"{said} The work is kept in the checkout.")
+            ruling = self._permits.judge(self._permits.request(SPEC, call.arguments, self._record.who))
+            advice = ALLOWED_BY if ruling.word == "ask" and self._permits.on_ask == "deny" else ""
+            raise CannotDeliver(f"{said} The work is kept in the checkout{advice}.")
         return None if decision is None else decision.approval_id
 
     def _arguments(self, branch: str, base: str, look: BranchLook) -> dict[str, object]:

@@ -24,6 +24,12 @@ Query: TypeAlias = Mapping[str, object]
 
 _PORTS = {"http": 80, "https": 443}
 _BUSY = (408, 425, 429)
+_ADVICE = {
+    401: ": its token is wrong, or has ended",
+    403: ": its token may not do that; give it the right to read and write requests, and to comment where answers go",
+    404: ": that is not there, or its token may not see it",
+}
+"""By status: what whoever has made the token can do about it."""
 _RATE_LIMITS = ("rate limit", "abuse detection", "too many requests")
 _SHOWN = 500
 
@@ -187,7 +193,8 @@ def _judged(request: httpx.Request, response: httpx.Response, content: bytes) ->
             "address.",
             status,
         )
-    raise ForgeRefused(f"{host} answered {status} to {request.method} {request.url.path}{said}.", status)
+    advice = _ADVICE.get(status, "")
+    raise ForgeRefused(f"{host} answered {status} to {request.method} {request.url.path}{said}{advice}.", status)
 
 
 def _is_rate_limit(response: httpx.Response, said: str) -> bool:

@@ -27,10 +27,12 @@ def checkouts_in(
     *,
     pattern: str = "/team/*",
     given: str | None = None,
+    allow_private: bool = True,
 ) -> Iterator[Checkouts]:
     """The checkouts of a drone; `given` is its token for the server."""
     whole = f"{HOST}:{port}"
-    egress = Egress(EgressPlan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
+    private = [whole] if allow_private else []
+    egress = Egress(EgressPlan(allow=[whole], allow_private=private, names={HOST: ["127.0.0.1"]}), sandbox.custody)
 
     def opened(hosts: Sequence[str]) -> Network:
         return WithFiles(egress.network_to(hosts), {BUNDLE: certificate})

@@ -13,7 +13,7 @@ from drone.sandbox.places.paths import PathError
 from drone.settings import Settings
 from drone.threads import OwnThreads
 from mcc.configuration.workspaces import git_address
-from tests.drone.checkouts.drone_site import site
+from tests.drone.checkouts.drone_site import checkouts_in, site
 from tests.drone.tools.git_scene import Scene
 
 TOKEN = "t0ken-that-nobody-sees"
@@ -66,14 +66,37 @@ async def test_a_token_goes_to_the_server_and_is_stored_nowhere(
         assert "credential" not in config and "insteadOf" not in config
 
 
-@pytest.mark.parametrize("given", [None, "a-wrong-token-altogether", "of\nseveral lines"])
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (None, "it wants a token: token_env of [[workspaces.git]] names its variable"),
+        ("a-wrong-token-altogether", "is the token right"),
+        ("of\nseveral lines", "give it as it is"),
+    ],
+)
 async def test_without_the_right_token_nothing_is_checked_out(
-    tmp_path: Path, sandbox: Bubblewrap, scene: Scene, given: str | None
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene, given: str | None, advice: str
 ) -> None:
     async with site(tmp_path, sandbox, token=TOKEN, given=given) as here:
         with pytest.raises(CannotFetch) as refused:
             await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
         assert given is None or given not in str(refused.value)
+        assert advice in str(refused.value)
+
+
+async def test_what_to_do_about_a_host_with_a_private_address_and_about_an_authority_of_ones_own_is_told(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    async with site(tmp_path, sandbox) as here:
+        for allowed, advice in (
+            (False, r"is not reached.*a table \[forges.NAME\]"),
+            (True, "SSL_CERT_FILE of the drone"),
+        ):
+            at = checkouts_in(tmp_path / str(allowed), sandbox, here.served.port, b"", allow_private=allowed)
+            with at as checkouts, pytest.raises(CannotFetch, match=advice):
+                await checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+        with pytest.raises(CannotFetch, match="is the name right"):
+            await here.checkouts.opened(here.served.address("team/none"), None, SESSION, OwnThreads())
 
 
 async def test_an_address_that_is_not_allowed_is_not_contacted(

@@ -108,6 +108,10 @@ def refusing_pushes(here: Scenario) -> None:
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"permission": {"deliver": "deny"}}, "permission of this order"),
     ({"permission": {}}, "nobody is asked"),
+    (
+        {"permission": {}},
+        'mcc orders deliver asks you; an order that asks nobody needs permission = {deliver = "allow"}',
+    ),
     ({"permission": {"deliver": [{"when": "'work.txt' in args.files", "then": "deny"}]}}, "permission of this order"),
     ({"mode": "plan"}, "mode plan"),
     ({"mode": "test"}, "mode test"),
@@ -129,6 +133,7 @@ async def test_what_may_not_be_delivered_fails_the_order_and_keeps_the_work(
             order = await here.delivered(**fields)
             assert (order.status, order.reason) == (OrderStatus.FAILED, FailureReason.NOT_DELIVERED)
             assert why in str(order.detail) and "Do not try" not in str(order.detail)
+            assert ("mcc orders deliver" in str(order.detail)) == (fields == {"permission": {}})
             assert order.delivery is not None and order.delivery.why == order.detail
             assert order.answer and order.result == {"n": 1}
             kept = (tmp_path / "data" / "sessions").glob("*/shop/work.txt")

@@ -86,6 +86,7 @@ async def test_what_a_forge_refuses_is_told_in_its_words(forge: FakeForge, serve
         with pytest.raises(ForgeRefused) as wrong:
             await project.requests(BRANCH)
         assert wrong.value.status == 401 and "another-token" not in str(wrong.value)
+        assert "token is wrong, or has ended" in str(wrong.value)
 
 
 @pytest.mark.parametrize(
