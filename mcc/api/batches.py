@@ -56,7 +56,7 @@ async def place_together(
     order: an order accepted under it before is answered with `created: false`. If neither an order nor the operator
     sets `on_ask`, tool calls that need a person's approval are denied.
     """
-    if foreign := await service.ownership.refused_places(caller, [entry.order for entry in asked.orders]):
+    if foreign := await service.ownership.refused_places(caller, asked.orders):
         return _refused(foreign, len(asked.orders))
     try:
         placed, requested = await service.write(_place, service, asked, caller)

@@ -60,7 +60,7 @@ def checked_together(
         except Unacceptable as problem:
             yield problem
             continue
-        key = to_json({name: value for name, value in new if name not in UNCHECKED})
+        key = to_json({name: value for name, value in new.__dict__.items() if name not in UNCHECKED})
         if key not in known:
             try:
                 known[key] = _checked(new, settings, drones)

@@ -23,7 +23,7 @@ from mcc.contracts.git_delivery import Deliver, GitDelivery
 from mcc.contracts.limits import Limits, SomeLimits
 from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.questions import SessionWords
-from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text
+from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text, without
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
@@ -269,9 +269,8 @@ class OrderOfBatch(NewOrder):
     @property
     def order(self) -> NewOrder:
         """The order without its key."""
-        fields = {name: value for name, value in self if name != "idempotency_key"}
         # With what its caller gave: the defaults of a session take the place of the rest.
-        return NewOrder.model_construct(_fields_set=self.model_fields_set - {"idempotency_key"}, **fields)
+        return without(self, NewOrder, "idempotency_key")
 
 
 class NewOrders(Closed):

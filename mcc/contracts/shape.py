@@ -166,6 +166,15 @@ def lean_copy(instance: M) -> M:
     return unchecked(type(instance), **instance.__dict__)
 
 
+def without(instance: BaseModel, model: type[M], field: str) -> M:
+    """The same as the model that it extends by this field, made as `unchecked` does; `model_fields_set` stays."""
+    values = {**instance.__dict__}
+    del values[field]
+    made = unchecked(model, **values)
+    _set_fields(made, instance.model_fields_set - {field})
+    return made
+
+
 def share_fields_set(instance: BaseModel) -> None:
     """Replace the model's own `model_fields_set` (216 bytes and more) by one that all instances share. For models held
     in large numbers whose `model_fields_set` nobody reads."""

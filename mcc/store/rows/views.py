@@ -267,7 +267,7 @@ def fresh_order(
         WorkOrder,
         **{
             **_FRESH,
-            **dict(new),
+            **new.__dict__,
             "id": order["id"],
             "session_id": order["session_id"],
             "session_seq": order["session_seq"],
