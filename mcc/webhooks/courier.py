@@ -83,6 +83,10 @@ class Courier:
                         if str(problem) != trouble:
                             log.warning("webhooks wait for the database", problem=str(problem))
                         more, trouble = False, str(problem)
+                    except Exception as problem:
+                        if repr(problem) != trouble:
+                            log.exception("webhooks cannot be told of what happened")
+                        more, trouble = False, repr(problem)
                     if not more:
                         # Not wait_for, which may swallow a cancellation that comes together with the event.
                         with suppress(TimeoutError):
@@ -113,7 +117,15 @@ class Courier:
         quick = None
         try:
             began = asyncio.get_running_loop().time()
-            result = await self._told(claimed)
+            try:
+                result = await self._told(claimed)
+            except StoreError:
+                raise
+            except Exception as problem:
+                # Whatever one receiver makes fail: the tries of all others go on.
+                log.exception("a webhook could not be tried", delivery=claimed.id)
+                failed = f"it could not be tried ({type(problem).__name__}); the log of the service says more"
+                result = self._result(claimed, WebhookAnswer(None, failed, unsure=True))
             quick = result.delivered and asyncio.get_running_loop().time() - began < QUICK_SECONDS
             await self._offload(self._store.webhooks.deliveries.settle, claimed, self._who, result)
             del self._held[claimed.id]

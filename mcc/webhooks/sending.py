@@ -152,7 +152,7 @@ def _patience(asked: str | None) -> float:
         return min(float(asked), RETRY_AFTER_SECONDS)
     try:
         until = parsedate_to_datetime(asked)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     seconds = (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return min(max(seconds, 0.0), RETRY_AFTER_SECONDS)

@@ -1,7 +1,7 @@
 """The courier of a service while it runs: silent receivers hold up nobody, and what it held is given back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,13 +12,13 @@ from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
 from mcc.contracts.token_text import new_webhook_secret
-from mcc.contracts.webhooks import ORDERS_ENDPOINT, DeliveryState, NewWebhook
+from mcc.contracts.webhooks import ORDERS_ENDPOINT, Delivery, DeliveryState, NewWebhook
 from mcc.store.doors.delivery_lists import DeliveryFilter
 from mcc.store.store import Offload, Store
 from mcc.testing import temporary_store
 from mcc.webhooks.courier import Courier, Senders
 from mcc.webhooks.replying import ReplySender, ReplyTables
-from mcc.webhooks.sending import WebhookForm, WebhookSender
+from mcc.webhooks.sending import WebhookAnswer, WebhookForm, WebhookSender
 from mcc.webhooks.slots import AT_ONCE
 from tests.mcc.webhooks.receiver import courier_to, of_this_machine, receiving
 from tests.waiting import eventually
@@ -34,11 +34,11 @@ def store() -> Iterator[Store]:
 
 
 @asynccontextmanager
-async def running(store: Store, *reached: Endpoint) -> AsyncIterator[None]:
+async def running(store: Store, *reached: Endpoint, sender: type[WebhookSender] = WebhookSender) -> AsyncIterator[None]:
     """A courier at work, which waits much longer for answers than these tests do."""
     form = WebhookForm(WebhookSettings(allow_private=tuple(map(str, reached))))
     rule = AddressRule(of_this_machine, allow_private=reached)
-    senders = Senders(WebhookSender(form, rule, try_seconds=600.0), ReplySender(ReplyTables(), rule))
+    senders = Senders(sender(form, rule, try_seconds=600.0), ReplySender(ReplyTables(), rule))
     courier = Courier(store, senders, Offload(2, "webhooks"), public_url="http://mcc.test")
     work = asyncio.create_task(courier.run())
     try:
@@ -89,3 +89,30 @@ async def test_a_service_without_webhooks_leaves_them_to_others(store: Store) ->
         assert (receiver.received, waiting.state, waiting.tries) == ([], DeliveryState.PENDING, 0)
         await courier_to(store, receiver).once()
         assert receiver.types == ["order.queued"]
+
+
+class OneThatFails(WebhookSender):
+    """Fails as nobody expects where the address says so."""
+
+    async def post(self, address: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
+        if address.endswith("/fails"):
+            raise ArithmeticError("nobody expects this")
+        return await super().post(address, headers, body)
+
+
+async def test_a_try_that_fails_as_nobody_expects_is_told_and_ends_no_others(store: Store) -> None:
+    async with receiving() as receiver:
+        for name, url in (("fails", f"{receiver.url}/fails"), ("well", receiver.url)):
+            store.webhooks.endpoints.make(NewWebhook(name=name, url=url), new_webhook_secret(), by=BY)
+        reached = Endpoint("127.0.0.1", receiver.port)
+        async with running(store, reached, sender=OneThatFails):
+            store.orders.place(NewOrder(prompt="x"), by=BY)
+            await eventually(lambda: any(each.tries for each in failing(store)), 120)
+            (failed,) = failing(store)
+            assert failed.state is DeliveryState.PENDING and "ArithmeticError" in str(failed.last_error)
+            store.orders.place(NewOrder(prompt="y"), by=BY)
+            await eventually(lambda: len(receiver.received) == 2, 120)
+
+
+def failing(store: Store) -> list[Delivery]:
+    return [each for each in store.webhooks.lists.find(DeliveryFilter()).items if each.last_error]

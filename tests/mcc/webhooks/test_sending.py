@@ -53,6 +53,8 @@ async def test_of_an_answer_without_end_only_the_beginning_is_read() -> None:
         ("Retry-After: Fri, 01 Jan 2100 00:00:00 GMT", 3_600.0),
         ("Retry-After: soon", 0.0),
         ("Retry-After: -5", 0.0),
+        ("Retry-After: Fri, 01 Jan 99999999999999999999 00:00:00 GMT", 0.0),
+        ("Retry-After: Fri, 01 Jan 2100 00:00:00 +99999999999999999999", 0.0),
     ],
 )
 async def test_patience_that_a_receiver_asks_for_counts_up_to_an_hour(header: str, seconds: float) -> None:
