@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import httpx
 
 from drone.agent.ports.permits import Permits
-from drone.agent.turns.turn import Turn, title_of
+from drone.agent.turns.turn import Turn
 from drone.checkouts.pushing import BranchPush
 from drone.checkouts.sessions import Checkouts, session_digits
 from drone.checkpoints.directory import CheckpointDirectory
@@ -22,11 +22,15 @@ from mcc.addresses import AddressRule
 from mcc.configuration.forges import forge_of, unknown_forge
 from mcc.configuration.workspaces import git_address
 from mcc.contracts.entry import Origin
+from mcc.contracts.fence import first_lines
 from mcc.contracts.git_delivery import DELIVER, Deliver, GitDelivery
 from mcc.contracts.ids import delivery_record_id, root_record_id
 from mcc.contracts.order import OrderKind, OrderOutcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.forges.wire import CheckedRoutes
+
+NAMELESS = "Work of an order"
+"""The title of work whose prompt has no words."""
 
 
 class DeliveredWork(NamedTuple):
@@ -125,9 +129,11 @@ class Deliveries:
     def _said(self, wish: Deliver, work: DeliveredWork) -> RequestSummary:
         order, outcome = work
         public = self.settings.public_url
+        subject, quoted = first_lines(order.prompt)
         return RequestSummary(
             session_id=order.session_id,
-            title=wish.title or title_of(order.prompt, 120),
+            title=wish.title or f"{subject} {quoted}".strip() or NAMELESS,
+            subject=wish.title or subject or NAMELESS,
             summary=outcome.answer or "",
             files=(),
             verdict="its checks passed" if outcome.accepted else "",

@@ -168,7 +168,7 @@ class Delivering:
             )
         if self._turn.writing is not None:
             await hold_workspace(self._turn, self._record.id, self._record.who, control)
-        self._commit = await self._hands.commits.newest(self._record, self._delivery, title_line(self._said.title))
+        self._commit = await self._hands.commits.newest(self._record, self._delivery, title_line(self._said.subject))
         ended = await self._ended_meanwhile(branch)
         if ended is not None:
             await self._pushed_and_requested(ended)

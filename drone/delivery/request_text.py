@@ -17,12 +17,14 @@ _SESSION = Pattern(r"<!-- mcc-session:([0-9a-f-]{36}) -->")
 
 @dataclass(frozen=True, slots=True)
 class RequestSummary:
-    """What a request says. `summary`: the order's answer, written by a model. `verdict`: what its gate and verifier
-    said. `cost_usd` None: not known. `link`: of the order's page, "" for none. `closes`: number of the issue that ends
-    with the merge."""
+    """What a request says. `subject`: what its commit is called, without words of strangers, as forges take some of
+    those in commits for commands. `summary`: the order's answer, written by a model. `verdict`: what its gate and
+    verifier said. `cost_usd` None: not known. `link`: of the order's page, "" for none. `closes`: number of the issue
+    that ends with the merge."""
 
     session_id: str
     title: str
+    subject: str
     summary: str
     files: Sequence[PushedFile]
     verdict: str
@@ -67,7 +69,7 @@ def changed_body(body: str, said: RequestSummary) -> str:
 
 def _block(said: RequestSummary) -> str:
     answer = quoted(cut(said.summary.strip(), SUMMARY_CHARACTERS))
-    parts = [f"**{plain(said.title)}**", answer, _files(said.files)]
+    parts = [f"**{plain(title_line(said.subject))}**", answer, _files(said.files)]
     facts = [said.verdict] if said.verdict else []
     if said.cost_usd is not None:
         facts.append(f"cost {said.cost_usd:,.4f} USD")

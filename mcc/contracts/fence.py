@@ -41,6 +41,22 @@ def unfenced(content: str) -> str:
     return content
 
 
+def first_lines(text: str) -> tuple[str, str]:
+    """The first line of a text outside of its fences, and the first line of what is fenced beside it; "" for none."""
+    outside = inside = end = ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if end:
+            inside = inside or ("" if line == end else line)
+            end = "" if line == end else end
+        elif line.startswith(_OPEN) and line.endswith(">"):
+            end = f"</{line[1:]}"
+        elif outside:
+            break
+        else:
+            outside = line
+    return outside, inside
+
+
 def _number(text: str, seed: str) -> str:
     """The shortest run of at least `_DIGITS` digits, from a digest of both, that does not occur in `text`."""
     digest = hashlib.sha256(f"{seed}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()

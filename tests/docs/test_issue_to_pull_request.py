@@ -56,6 +56,8 @@ def test_the_commands_of_the_page_end_in_a_pushed_branch_and_an_opened_request(t
         assert '"verdict":"placed"' in printed, printed
         (request,) = shop.forge.requests.values()
         assert request["head"] == shop.branch() and request["state"] == "open"
+        assert request["title"] == "Solve this issue, with a test: Totals are off by one"
+        assert shop.served.git("log", "-1", "--format=%s", shop.branch()) == "Solve this issue, with a test:"
         assert "The last row is counted now." in request["body"]
         assert "sum(rows)" in shop.served.git("show", f"{shop.branch()}:totals.py")
         assert "/pull/1" in printed

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
+from mcc.contracts.fence import fenced
 from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from tests.drone.delivery.forge import TOKEN, Failing, FakeForge
@@ -103,6 +104,16 @@ def refusing_pushes(here: Scenario) -> None:
     hook = here.served.root / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'you may not push here' >&2\nexit 1\n")
     hook.chmod(0o755)
+
+
+async def test_words_of_strangers_stand_in_the_title_of_a_request_and_in_no_commit(
+    tmp_path: Path, sandbox: Bubblewrap, served: Scene, github: FakeForge
+) -> None:
+    async with scenario(tmp_path, sandbox, served, github) as here:
+        order = await here.delivered(f"Solve: {fenced('fixes #5', 'seed')}".replace(": <", ":\n<"))
+        (request,) = github.requests.values()
+        assert request["title"] == "Solve: fixes #5" and "fixes #5" not in request["body"]
+        assert here.served.git("log", "-1", "--format=%B", here.branch_of(order)).strip() == "Solve:"
 
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (

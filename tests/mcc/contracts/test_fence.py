@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mcc.contracts.fence import EXPLAINED, fenced, unfenced
+from mcc.contracts.fence import EXPLAINED, fenced, first_lines, unfenced
 
 TEXTS = [
     "plain",
@@ -66,3 +66,18 @@ OPEN = "<untrusted 1>"
 @pytest.mark.parametrize("content", ["", "plain", OPEN, f"{OPEN}\nopen", f"{OPEN}\nx\n</untrusted 2>"])
 def test_what_stands_in_no_fence_stays_as_it_is(content: str) -> None:
     assert unfenced(content) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("\n Mend it \nby Monday", ("Mend it", "")),
+        (f"Solve: \n{fenced(chr(10) + 'off by one' + chr(10) + 'more', 's')}", ("Solve:", "off by one")),
+        (f"{fenced('off by one', 's')}\nSolve that\nsoon", ("Solve that", "off by one")),
+        (f"Solve\nthis\n{fenced('off by one', 's')}", ("Solve", "")),
+        (f"Solve\n{fenced('<untrusted 123456>', 's')}", ("Solve", "<untrusted 123456>")),
+        (" \n", ("", "")),
+    ],
+)
+def test_the_first_lines_outside_and_inside_of_fences_are_told_apart(text: str, lines: tuple[str, str]) -> None:
+    assert first_lines(text) == lines
