@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from drone.checkouts.pushing import PushedFile
 from drone.tools.frame.display_text import cut, strip_controls
 from mcc.contracts.invisible import escape_invisible
-from mcc.forges.words import plain, quoted
+from mcc.forges.words import beginning, in_line, quoted
 from mcc.rules.patterns import Pattern
 
 BEGIN, END = "<!-- mcc-begin -->", "<!-- mcc-end -->"
 TITLE_CHARACTERS, SUMMARY_CHARACTERS, MOST_FILES = 200, 20_000, 200
+FILES_CHARACTERS = 20_000
+"""Of their lines as they are written, as of the summary: GitHub takes at most 65,536 characters in all."""
 
 _SESSION = Pattern(r"<!-- mcc-session:([0-9a-f-]{36}) -->")
 
@@ -68,8 +70,8 @@ def changed_body(body: str, said: RequestSummary) -> str:
 
 
 def _block(said: RequestSummary) -> str:
-    answer = quoted(cut(said.summary.strip(), SUMMARY_CHARACTERS))
-    parts = [f"**{plain(title_line(said.subject))}**", answer, _files(said.files)]
+    answer = beginning(said.summary.strip(), quoted, SUMMARY_CHARACTERS)
+    parts = [f"**{in_line(title_line(said.subject))}**", answer, _files(said.files)]
     facts = [said.verdict] if said.verdict else []
     if said.cost_usd is not None:
         facts.append(f"cost {said.cost_usd:,.4f} USD")
@@ -84,10 +86,14 @@ def _block(said: RequestSummary) -> str:
 def _files(files: Sequence[PushedFile]) -> str:
     if not files:
         return ""
-    lines = []
+    lines: list[str] = []
+    left = FILES_CHARACTERS
     for file in files[:MOST_FILES]:
         counted = "(binary)" if file.added is None else f"+{file.added:,} −{file.removed:,}"
-        lines.append(f"- `{plain(file.path).replace('`', chr(39))}` {counted}")
-    if len(files) > MOST_FILES:
-        lines.append(f"- and {len(files) - MOST_FILES:,} more")
+        line = f"- `{in_line(file.path).replace('`', chr(39))}` {counted}"
+        if (left := left - len(line)) < 0:
+            break
+        lines.append(line)
+    if len(files) > len(lines):
+        lines.append(f"- and {len(files) - len(lines):,} more")
     return "\n".join(lines)

@@ -116,6 +116,12 @@ class ForgeWire:
             raise
 
     async def _answer(self, method: str, path: str, query: Query, body: Mapping[str, object] | None) -> Any:
+        if not all(value.isascii() and value.isprintable() for value in self.headers.values()):
+            # Whoever writes the request would name the header in an error, where nobody finds the secret any more.
+            raise ForgeRefused(
+                f"The token for {self.address} has characters that no token has, such as the end of a line: give it as "
+                "it is."
+            )
         request = httpx.Request(
             method,
             f"{self.address}{path}",

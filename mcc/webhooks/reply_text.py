@@ -7,7 +7,7 @@ from mcc.contracts.invisible import escape_invisible
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.plain_text import cut, strip_controls
 from mcc.contracts.status import OrderStatus
-from mcc.forges.words import plain, quoted
+from mcc.forges.words import beginning, in_line, quoted
 from mcc.redaction import Redactor
 from mcc.store.doors.messages import Happening
 from mcc.triggers.payload import REPLY_MARK
@@ -91,16 +91,8 @@ class ReplyText:
         return " · ".join((*facts, link(self.record, "record")) if self.record else facts)
 
 
-def beginning(text: str, write: Callable[[str], str], most: int) -> str:
-    """As much of the beginning of `text`, in whole words, as has at most so many characters once it is written."""
-    kept = cut(text, max(most, 0))
-    while kept and len(written := write(kept)) > most:
-        kept = cut(kept, min(len(kept) * most // len(written), len(kept) - 1))
-    return write(kept)
-
-
 def linked(address: str, words: str) -> str:
-    return f"[{words}]({plain(address).replace(' ', '%20').replace(')', '%29')})" if address else words
+    return f"[{words}]({in_line(address).replace(' ', '%20').replace(')', '%29')})" if address else words
 
 
 def linked_in_chat(address: str, words: str) -> str:

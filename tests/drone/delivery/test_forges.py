@@ -89,6 +89,14 @@ async def test_what_a_forge_refuses_is_told_in_its_words(forge: FakeForge, serve
         assert "token is wrong, or has ended" in str(wrong.value)
 
 
+@pytest.mark.parametrize("token", ["a-secret\n", "a-secret\r\nx: y", "a-secret\0", "a-secret-ö"])
+async def test_a_token_that_no_header_can_hold_is_told_without_it(github: FakeForge, token: str) -> None:
+    async with client(github, token) as project:
+        with pytest.raises(ForgeRefused, match="give it as it is") as refused:
+            await project.requests(BRANCH)
+    assert "a-secret" not in str(refused.value) and github.asked == []
+
+
 @pytest.mark.parametrize(
     ("failing", "seconds"),
     [
