@@ -10,6 +10,7 @@ from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
+from mcc.contracts.git_delivery import DeliveryFinished
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import ControlApplied, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
@@ -347,8 +348,17 @@ class Losses:
 
 
 def is_progress(fact: Fact) -> bool:
-    """Whether this fact is progress of an order: a model reply, or a tool call that was executed."""
-    return isinstance(fact, ModelReplied) or (isinstance(fact, ToolFinished) and fact.outcome in REAL)
+    """Whether this fact is progress of an order: a model reply, a tool call that was executed, or a step of its
+    delivery."""
+    match fact:
+        case ModelReplied():
+            return True
+        case ToolFinished():
+            return fact.outcome in REAL
+        case DeliveryFinished():
+            return fact.ok
+        case _:
+            return False
 
 
 def after_loss(before: Losses, lease: str, *, progress: bool, in_line: bool) -> Losses | StoreEnding:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import fact_of
+from mcc.contracts.git_delivery import DeliveryFinished
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus, sources_of
@@ -226,7 +227,8 @@ def _has_progress(connection: Connection, state: OrderState) -> bool:
     claim = {"wanted": state.order_id, "under": state.epoch}
     if connection.execute(_ANY, {**claim, "kind": ModelReplied.kind}).first() is not None:
         return True
-    rows = connection.execute(_DATA, {**claim, "kind": ToolFinished.kind}).all()
+    kinds = (ToolFinished.kind, DeliveryFinished.kind)
+    rows = [row for kind in kinds for row in connection.execute(_DATA, {**claim, "kind": kind})]
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return any(is_progress(fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows)
 

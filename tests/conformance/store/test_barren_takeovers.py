@@ -3,6 +3,7 @@
 import pytest
 
 from mcc.contracts.fact import Fact
+from mcc.contracts.git_delivery import DeliveryFinished, DeliveryStarted
 from mcc.contracts.journal import AgentStep, Outcome
 from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.order_facts import OrderRequeued
@@ -68,6 +69,14 @@ def test_only_a_call_that_was_made_is_progress(scene: Scene, outcome: Outcome) -
     real = outcome in (Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT)
     assert scene.status(order_id) is (OrderStatus.QUEUED if real else OrderStatus.FAILED)
     assert not real or not scene.store.claims.claimable(["default"], 1)[0].alone
+
+
+@pytest.mark.parametrize("ok", [True, False])
+def test_a_step_of_a_delivery_that_was_done_is_progress(scene: Scene, ok: bool) -> None:
+    order_id = killed_twice(scene)
+    begun = DeliveryStarted(step="push", forge="hub", project="p", branch="mcc/x", base="main", commit="a" * 40)
+    lose(scene, order_id, started(), begun, DeliveryFinished(step="push", ok=ok, commit="a" * 40), token="third")
+    assert scene.status(order_id) is (OrderStatus.QUEUED if ok else OrderStatus.FAILED)
 
 
 def test_progress_makes_the_count_begin_anew(scene: Scene) -> None:
