@@ -66,8 +66,14 @@ def supersede(connection: Connection, note: Note, *others: sa.ColumnElement[bool
     connection.execute(_SUPERSEDE.where(*others), named | {"before": note.version, "at": at})
 
 
+_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text, in lower case: runs of letters and digits of any script."""
+    if text.isascii():
+        # Most texts are, and so take a fifth of the time.
+        return text.lower().translate(_BETWEEN_WORDS).split()
     return "".join(one if one.isalnum() else " " for one in text.casefold()).split()
 
 

@@ -75,4 +75,5 @@ def _stem(word: str) -> str:
 
 
 def _stored(word: str) -> str:
-    return "w" + "".join(one if one.isascii() else f"q{ord(one):05x}" for one in word[:WORD_CHARACTERS])
+    word = word[:WORD_CHARACTERS]
+    return "w" + (word if word.isascii() else "".join(one if one.isascii() else f"q{ord(one):05x}" for one in word))
