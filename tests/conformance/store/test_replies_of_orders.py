@@ -141,6 +141,9 @@ async def test_a_forge_that_is_busy_is_asked_again(scene: Scene, forge: FakeForg
     assert f"answered {failing.status}" in (delivery.last_error or "")
     scene.clock.advance(60)
     assert (await sent(scene, forge)).state is DeliveryState.DELIVERED and len(comments(forge)) == 1
+    # Only where it may be there is it looked for.
+    looked = ["GET"] if failing.status == 500 else []
+    assert [each.partition(" ")[0] for each in forge.asked] == ["POST", *looked, "POST"]
 
 
 async def test_what_a_forge_refuses_is_dead_and_told_and_can_be_replayed(scene: Scene, forge: FakeForge) -> None:

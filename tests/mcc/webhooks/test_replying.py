@@ -115,8 +115,9 @@ def test_an_answer_of_any_length_fits_and_says_that_it_was_cut(piece: str) -> No
 
 def test_a_secret_is_gone_before_anything_is_cut() -> None:
     secret = "sesame-open-1234567890"
-    said = text(f"{'x' * 59_990} {secret} end", secret=secret, status="failed", detail=f"with {secret}").markdown
-    assert "sesame" not in said
+    for answer in (f"with {secret}", f"{'x' * (ANSWER_CHARACTERS - 100)}{secret}"):
+        said = text(answer, secret=secret, status="failed", detail=f"with {secret}").markdown
+        assert "sesame" not in said
 
 
 async def test_a_reply_is_written_where_its_target_is(forge: FakeForge) -> None:
