@@ -24,7 +24,8 @@ from mcc.contracts.token_text import new_webhook_secret
 from mcc.contracts.webhooks import NewWebhook, WebhookFilters
 from mcc.store.database.migrate import upgrade
 from mcc.store.store import Offload, Store, open_store
-from mcc.webhooks.courier import Courier
+from mcc.webhooks.courier import Courier, Senders
+from mcc.webhooks.replying import ReplySender, ReplyTables
 from mcc.webhooks.sending import WebhookForm, WebhookSender
 
 SILENT, ORDERS, PAUSE_SECONDS = 1_000, 200, 0.1
@@ -72,9 +73,10 @@ async def measured(store: Store, silent: int, orders: int) -> Sequence[float]:
     rule = AddressRule(this_machine, allow_private=[Endpoint(host, port) for host in hosts])
     # Without validation: a table of mcc.toml has room for a hundred names.
     form = WebhookForm(
-        WebhookSettings.model_construct(allow=("*",), allow_private=[f"{host}:{port}" for host in hosts])
+        WebhookSettings.model_construct(allow=("*",), allow_private=tuple(f"{host}:{port}" for host in hosts))
     )
-    courier = Courier(store, WebhookSender(form, rule), Offload(4, "webhooks"), public_url="http://mcc.test")
+    senders = Senders(WebhookSender(form, rule), ReplySender(ReplyTables(), rule))
+    courier = Courier(store, senders, Offload(4, "webhooks"), public_url="http://mcc.test")
     for host in hosts[1:]:
         placed = store.orders.place(NewOrder(prompt="x", webhook_url=f"http://{host}:{port}/"), by=BY).order
         store.controls.request(placed.id, ControlKind.CANCEL, NewControl(), by=BY)

@@ -5,7 +5,8 @@ import binascii
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
+from fastapi.openapi.models import Example
 from starlette.responses import Response
 
 from mcc.api.access.callers import CallerHere
@@ -120,12 +121,21 @@ async def drafts(order_id: OrderId, service: ServiceHere, caller: CallerHere) ->
     return answer(Drafts(drafts=kept[0], changed_at=kept[1]) if kept is not None else Drafts())
 
 
+DELIVERIES: dict[str, Example] = {
+    "request": {
+        "summary": "A request to merge it, which ends an issue",
+        "value": {"pull_request": True, "base": "main", "title": "Mend the rounding", "close": 12},
+    },
+    "branch": {"summary": "Its branch alone, under another name", "value": {"branch": "mcc/rounding"}},
+}
+
+
 @router.post("/orders/{order_id}/deliver", status_code=201, responses=PLACED)
 async def deliver(
     order_id: OrderId,
     service: ServiceHere,
     caller: CallerHere,
-    asked: Deliver | None = None,
+    asked: Annotated[Deliver | None, Body(openapi_examples=DELIVERIES)] = None,
     idempotency_key: IdempotencyKey = None,
     attended: Attended = False,
 ) -> Response:

@@ -83,6 +83,16 @@ EXAMPLES: dict[str, Example] = {
             "labels": ["nightly"],
         },
     },
+    "delivered": {
+        "summary": "Work on a git address that ends as a request to merge it; a webhook is told",
+        "value": {
+            "prompt": "Mend the rounding of prices",
+            "workspace": "https://github.com/team/shop",
+            "deliver": {"pull_request": True, "close": 12},
+            "permission": {"deliver": "allow"},
+            "webhook_url": "https://ci.example.com/hook",
+        },
+    },
     "document": {
         "summary": "A document of a blueprint that ships",
         "value": {

@@ -22,6 +22,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import FACTS
 from mcc.contracts.order_lists import MOST_VALUES
 from mcc.contracts.shape import Closed, to_json
+from mcc.contracts.similar import did_you_mean
 from mcc.contracts.status import FINAL
 from mcc.feed.combined import MOST_ORDERS, CombinedStream
 from mcc.feed.feed import Feed
@@ -42,11 +43,15 @@ STREAM: dict[int | str, dict[str, Any]] = {
     **ERRORS,
 }
 
+LINES = """{"type":"ping"}
+{"order_id":"0190c9a2-0000-7000-8000-000000000000","seq":9,"at":"2030-01-01T06:00:00Z","record_id":null,\
+"parent_id":null,"agent":null,"depth":0,"data":{"reason":"paused","message":"paused by ann"},"kind":"order.waiting"}
+"""
 ALL_EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {
             "text/event-stream": {"schema": {"type": "string"}},
-            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": LINES},
         },
         "description": "Server-sent events, or lines of JSON",
     },
@@ -263,7 +268,7 @@ class EntriesAsked(Closed):
     def filters(self) -> EntryFilters:
         """Raises `Refusal`: a kind that no entry has would be waited for for ever."""
         if unknown := sorted(set(self.kind) - FACTS.keys()):
-            raise Refusal(422, f"There are no entries of the kind {unknown[0]!r}.")
+            raise Refusal(422, f"There are no entries of the kind {unknown[0]!r}{did_you_mean(unknown[0], FACTS)}.")
         return EntryFilters(self.kind, self.label, self.agent, self.session_id, self.who, self.door)
 
 

@@ -65,6 +65,20 @@ EXAMPLES: dict[str, Example] = {
         },
     },
 }
+PREVIEWS: dict[str, Example] = {
+    "spring": {
+        "summary": "Around the night in which clocks are set",
+        "value": {"cron": "30 2 * * *", "zone": "Europe/Berlin", "after": "2030-03-29T12:00:00Z", "count": 5},
+    },
+    "interval": {"summary": "An interval from now on", "value": {"every_seconds": 3_600}},
+}
+CHANGES: dict[str, Example] = {
+    "pause": {"summary": "Paused, until it is resumed by false", "value": {"paused": True}},
+    "weekdays": {
+        "summary": "Another timetable, and everything that was missed is caught up with",
+        "value": {"cron": "0 6 * * 1-5", "catch_up": {"policy": "all", "most": 20}},
+    },
+}
 
 
 @router.get("/schedules", responses=answers(Listing[Schedule]))
@@ -87,7 +101,9 @@ async def add(
 
 
 @router.post("/schedules:preview", responses=answers(Upcoming))
-async def preview(asked: ScheduleToPreview, service: ServiceHere) -> Response:
+async def preview(
+    asked: Annotated[ScheduleToPreview, Body(openapi_examples=PREVIEWS)], service: ServiceHere
+) -> Response:
     """The next instants of a timetable, which is not saved."""
     return answer(await service.offload(_upcoming, asked))
 
@@ -99,7 +115,12 @@ async def show(schedule_id: ScheduleId, service: ServiceHere) -> Response:
 
 
 @router.patch("/schedules/{schedule_id}", responses=answers(Schedule))
-async def alter(schedule_id: ScheduleId, asked: ScheduleChange, service: ServiceHere, caller: CallerHere) -> Response:
+async def alter(
+    schedule_id: ScheduleId,
+    asked: Annotated[ScheduleChange, Body(openapi_examples=CHANGES)],
+    service: ServiceHere,
+    caller: CallerHere,
+) -> Response:
     """Change what is given, or pause and resume it. It begins anew from now on: what was due and not yet run is not run
     any more. Its orders stay those of whoever saved it first."""
     schedule = await service.offload(service.store.schedules.get, schedule_id)

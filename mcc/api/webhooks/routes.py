@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Body, Path, Query
 from starlette.responses import Response
 
 from mcc.addresses import AddressRefused
 from mcc.api.access.callers import CallerHere
 from mcc.api.problems import Unacceptable
 from mcc.api.service import API, ERRORS, Cursor, Limit, Service, ServiceHere, WindowHere, answer, answers, page, whole
+from mcc.api.webhooks import examples
 from mcc.contracts.answers import Listing
 from mcc.contracts.token_text import new_webhook_secret
 from mcc.contracts.webhooks import (
@@ -37,7 +38,9 @@ async def webhooks(service: ServiceHere, window: WindowHere) -> Response:
 
 
 @router.post("/webhooks", status_code=201, responses=answers(WebhookWithSecret, 201))
-async def make(new: NewWebhook, service: ServiceHere, caller: CallerHere) -> Response:
+async def make(
+    new: Annotated[NewWebhook, Body(openapi_examples=examples.NEW)], service: ServiceHere, caller: CallerHere
+) -> Response:
     """Register an endpoint. It hears of what happens from now on. The answer has its `secret`, which nobody can read
     again: messages are signed by it as Standard Webhooks say.
 
@@ -64,7 +67,9 @@ async def deliveries(
 
 
 @router.post("/webhooks/deliveries:replay", status_code=202, responses=answers(Replayed, 202))
-async def replay_all(wanted: NewReplay, service: ServiceHere, caller: CallerHere) -> Response:
+async def replay_all(
+    wanted: Annotated[NewReplay, Body(openapi_examples=examples.REPLAY)], service: ServiceHere, caller: CallerHere
+) -> Response:
     """Try all dead deliveries anew, or those of an `endpoint`, or that died `since` a time: with the same ids, from the
     first try on."""
     count = await service.write(service.store.webhooks.lists.replay_all, wanted, by=caller.actor)
@@ -86,7 +91,12 @@ async def show(webhook_id: WebhookId, service: ServiceHere) -> Response:
 
 
 @router.patch("/webhooks/{webhook_id}", responses=answers(Webhook))
-async def change(webhook_id: WebhookId, asked: WebhookChange, service: ServiceHere, caller: CallerHere) -> Response:
+async def change(
+    webhook_id: WebhookId,
+    asked: Annotated[WebhookChange, Body(openapi_examples=examples.CHANGE)],
+    service: ServiceHere,
+    caller: CallerHere,
+) -> Response:
     """Change what is given. While it is `off`, nothing is noted for it, and what waits for it waits on."""
     if asked.url is not None:
         _check(service, asked.url)
@@ -101,7 +111,12 @@ async def remove(webhook_id: WebhookId, service: ServiceHere, caller: CallerHere
 
 
 @router.post("/webhooks/{webhook_id}/rotate", responses=answers(WebhookWithSecret))
-async def rotate(webhook_id: WebhookId, asked: NewRotation, service: ServiceHere, caller: CallerHere) -> Response:
+async def rotate(
+    webhook_id: WebhookId,
+    asked: Annotated[NewRotation, Body(openapi_examples=examples.ROTATION)],
+    service: ServiceHere,
+    caller: CallerHere,
+) -> Response:
     """Give an endpoint a new `secret`, which nobody can read again. The present one signs too for `keep_seconds`, so
     that its receiver can change in peace. 409 while two sign already."""
     secret, keep_seconds = new_webhook_secret(), asked.keep_seconds

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from mcc.api.app import build_app
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, DroneCounters, Registration
+from mcc.contracts.entry import Entry
+from mcc.contracts.git_delivery import Deliver
 from mcc.contracts.order import NewOrder
+from mcc.contracts.schedules import NewSchedule, ScheduleChange, ScheduleToPreview
+from mcc.contracts.webhooks import NewReplay, NewRotation, NewWebhook, WebhookChange
 from mcc.settings import ServiceSettings
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
@@ -166,6 +171,33 @@ async def test_the_examples_of_an_order_are_orders(api: httpx.AsyncClient) -> No
     assert len(examples) >= 3
     for example in examples.values():
         NewOrder.model_validate_json(json.dumps(example["value"]))
+
+
+DOORS: dict[tuple[str, str], type[BaseModel]] = {
+    ("/api/v1/webhooks", "post"): NewWebhook,
+    ("/api/v1/webhooks/{webhook_id}", "patch"): WebhookChange,
+    ("/api/v1/webhooks/{webhook_id}/rotate", "post"): NewRotation,
+    ("/api/v1/webhooks/deliveries:replay", "post"): NewReplay,
+    ("/api/v1/schedules", "post"): NewSchedule,
+    ("/api/v1/schedules/{schedule_id}", "patch"): ScheduleChange,
+    ("/api/v1/schedules:preview", "post"): ScheduleToPreview,
+    ("/api/v1/orders/{order_id}/deliver", "post"): Deliver,
+}
+
+
+async def test_what_doors_take_is_shown_by_examples_that_they_take(api: httpx.AsyncClient) -> None:
+    paths = (await api.get(f"{V1}/openapi.json")).json()["paths"]
+    for (path, method), model in DOORS.items():
+        examples = paths[path][method]["requestBody"]["content"]["application/json"]["examples"]
+        assert len(examples) >= 2
+        for example in examples.values():
+            model.model_validate_json(json.dumps(example["value"]))
+    ping, *entries = paths["/api/v1/events"]["get"]["responses"]["200"]["content"]["application/x-ndjson"][
+        "example"
+    ].splitlines()
+    assert json.loads(ping) == {"type": "ping"} and entries
+    for line in entries:
+        Entry.model_validate_json(line)
 
 
 async def test_each_call_is_summed_up_by_the_beginning_of_its_description(api: httpx.AsyncClient) -> None:
