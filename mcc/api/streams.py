@@ -277,7 +277,7 @@ async def all_events(
     service: ServiceHere,
     caller: CallerHere,
     asked: Annotated[EntriesAsked, Query()],
-    accept: Annotated[str, Header(max_length=1_000)] = "",
+    accept: Annotated[str, Header()] = "",
 ) -> Response:
     """Status changes of all orders, or all of their entries. As server-sent events: first `snapshot`, then one
     `order.status` for each change; and `inbox`, how many items wait for a person (`pending`) and which have `changed`.

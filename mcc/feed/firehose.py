@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -111,8 +111,12 @@ class LineReader:
 
 @dataclass(slots=True)
 class _Known:
+    """How far an order was told. `since`: of what is read next, only what was written from then on is told, as it was
+    not known before; None: all of it. Times are by the clocks of those who write, which may be wrong."""
+
     position: int
     traits: OrderTraits
+    since: datetime | None = None
 
 
 class Firehose:
@@ -231,9 +235,12 @@ class Firehose:
         fresh = heads.keys() - self._known.keys()
         positions = await self._offload(self._movements.positions, fresh, began)
         for order_id, traits in (await self._offload(self._movements.traits, fresh)).items():
-            self._known[order_id] = _Known(positions.get(order_id, 0), traits)
+            if traits.created_at >= began:
+                self._known[order_id] = _Known(0, traits)
+            else:
+                self._known[order_id] = _Known(positions.get(order_id, 0), traits, began)
         for order_id in sorted(heads.keys() & self._known.keys()):
-            await self._tell(order_id, self._known[order_id], heads[order_id], began)
+            await self._tell(order_id, self._known[order_id], heads[order_id])
         if since is not None:
             self._wide_since, self._wide_at = now, self._uptime()
             # Of those that have ended and were quiet longest nothing is heard any more.
@@ -241,20 +248,27 @@ class Firehose:
             for order_id in list(islice(quiet, max(0, len(self._known) - KNOWN_ORDERS))):
                 del self._known[order_id]
 
-    async def _tell(self, order_id: str, known: _Known, head: int, began: datetime) -> None:
+    async def _tell(self, order_id: str, known: _Known, head: int) -> None:
         """Tell the readers the order's entries up to number `head`."""
         while known.position < head:
             self._known.move_to_end(order_id)
             read = await self._offload(self._movements.entries, order_id, known.position, READ_AT_ONCE)
             # A journal that was pruned or packed meanwhile has gaps, and nothing new behind them.
             known.position = read[-1].seq if read else head
-            for entry in read:
-                if entry.at >= began:
-                    self._pass_on(entry, known.traits)
+            fresh = [entry for entry in read if known.since is None or entry.at >= known.since]
+            await self._pass_on(fresh, known.traits)
+        known.since = None
 
-    def _pass_on(self, entry: Entry, traits: OrderTraits) -> None:
-        hearing = [reader for reader in self._readers if reader.filters.fit(entry.kind, traits)]
-        if hearing:
-            line = escape_invisible_json(to_json(entry)) + b"\n"
-            for reader in hearing:
-                reader.offer(line)
+    async def _pass_on(self, entries: Sequence[Entry], traits: OrderTraits) -> None:
+        kinds = {entry.kind for entry in entries}
+        heard = {kind for kind in kinds if any(reader.filters.fit(kind, traits) for reader in self._readers)}
+        wanted = [entry for entry in entries if entry.kind in heard]
+        # In a thread, as an entry may be megabytes long; and once for all readers.
+        for entry, line in zip(wanted, await self._offload(_encoded, wanted) if wanted else (), strict=True):
+            for reader in self._readers:
+                if reader.filters.fit(entry.kind, traits):
+                    reader.offer(line)
+
+
+def _encoded(entries: Sequence[Entry]) -> Sequence[bytes]:
+    return [escape_invisible_json(to_json(entry)) + b"\n" for entry in entries]

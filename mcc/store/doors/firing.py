@@ -82,6 +82,8 @@ _ASKED = (
         AUDIT.c.kind == sa.literal_column("'schedule.run'"),
         AUDIT.c.id >= sa.bindparam("lowest"),
         AUDIT.c.at >= sa.bindparam("since", type_=sa.BigInteger),
+        # Not one after the other here: a person may have had many runs within a day.
+        AUDIT.c.detail_json.like(sa.bindparam("having")),
     )
     .order_by(AUDIT.c.id.desc())
 )
@@ -299,7 +301,12 @@ def _known_run(connection: Connection, due: DueRun, asked_by: Actor) -> Schedule
     if due.key is None:
         return None
     since = due.now - timedelta(hours=IDEMPOTENCY_HOURS)
-    asked = {"who": asked_by.principal, "lowest": id_at(since, -CLOCKS_DIFFER), "since": micros(since)}
+    asked = {
+        "who": asked_by.principal,
+        "lowest": id_at(since, -CLOCKS_DIFFER),
+        "since": micros(since),
+        "having": f"%{due.key}%",
+    }
     for note in connection.execute(_ASKED, asked).scalars():
         detail = parsed(note)
         if (detail["schedule"], detail.get("key")) == (due.schedule_id, due.key):

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros
+from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.tables import JOURNAL, ORDERS, STATE, among
 from mcc.store.rows.order_rows import entries_after
@@ -31,9 +31,9 @@ _PLACED = (
 _ENDED = sa.select(ORDERS.c.id).where(
     ORDERS.c.finished_at.is_not(None), ORDERS.c.emptied_at.is_(None), ORDERS.c.finished_at >= _SINCE
 )
-_FACTS = sa.select(ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.spec_json, ORDERS.c.principal, ORDERS.c.door).where(
-    among(ORDERS.c.id, "ids")
-)
+_FACTS = sa.select(
+    ORDERS.c.id, ORDERS.c.session_id, ORDERS.c.spec_json, ORDERS.c.principal, ORDERS.c.door, ORDERS.c.created_at
+).where(among(ORDERS.c.id, "ids"))
 _BEFORE = (
     sa.select(JOURNAL.c.order_id, sa.func.max(JOURNAL.c.seq).label("seq"))
     .where(among(JOURNAL.c.order_id, "ids"), JOURNAL.c.at < _SINCE)
@@ -50,6 +50,7 @@ class OrderTraits:
     labels: Sequence[str]
     principal: str
     door: str | None
+    created_at: datetime
 
 
 class MovementStore:
@@ -89,7 +90,9 @@ class MovementStore:
             rows = connection.execute(_FACTS, {"ids": sorted(order_ids)}).all()
             specs = [NewOrder.model_validate(parsed(row.spec_json)) for row in rows]
             return {
-                row.id: OrderTraits(row.session_id, spec.agent, spec.labels, row.principal, row.door)
+                row.id: OrderTraits(
+                    row.session_id, spec.agent, spec.labels, row.principal, row.door, moment(row.created_at)
+                )
                 for row, spec in zip(rows, specs, strict=True)
             }
 

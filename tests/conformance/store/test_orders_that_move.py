@@ -40,4 +40,8 @@ def test_a_position_is_the_last_entry_before_a_time(scene: Scene) -> None:
 def test_traits_are_those_that_the_order_was_placed_with(scene: Scene) -> None:
     order = scene.place(labels=("a", "b"), agent="master")
     told = MovementStore(scene.store.database).traits([order.id, "01900000-0000-7000-8000-000000000000"])
-    assert told == {order.id: OrderTraits(order.session_id, "master", ("a", "b"), str(order.principal), order.door)}
+    assert told == {
+        order.id: OrderTraits(
+            order.session_id, "master", ("a", "b"), str(order.principal), order.door, order.created_at
+        )
+    }

@@ -3,17 +3,20 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mcc.contracts.callers import Actor
 from mcc.contracts.cancelling import OrdersToCancel
+from mcc.contracts.entry import Draft
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
 from mcc.feed.firehose import BEHIND_BYTES, BEHIND_SECONDS, LINE_PING, EntryFilters, Firehose, ReaderTooSlow
 from mcc.store.database.errors import StoreUnavailable
 from mcc.store.lists.movements import MovementStore
+from mcc.store.rows.values import Batch
 from mcc.store.store import Offload
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
@@ -83,6 +86,20 @@ async def test_entries_are_told_from_the_first_line_on_and_none_of_before(scene:
         held.steps(2)
         told = await scene.told(lines)
         assert numbers(told, held.id) == [3, 4]
+
+
+async def test_what_a_drone_with_a_slow_clock_writes_is_told_too(scene: Scene) -> None:
+    running = scene.drone.claim(scene.place())
+    async with aclosing(scene.firehose.lines(EntryFilters())) as lines:
+        await anext(lines)
+        fresh = scene.drone.claim(scene.place())
+        for held in (running, fresh):
+            at = scene.store.database.clock.now() - timedelta(hours=1)
+            entry = Draft(at=at, origin=held.master, data=AgentStep(name="note", message="x"))
+            batch = Batch(held.id, held.claim.epoch, held.seq, [entry.numbered(held.id, held.seq + 1)])
+            assert not scene.store.journal.append([batch]).fenced
+        told = await scene.told(lines)
+        assert (numbers(told, running.id), numbers(told, fresh.id)) == ([3], [1, 2, 3])
 
 
 async def test_an_order_that_came_and_ended_between_two_looks_is_told_whole_without_a_hint(scene: Scene) -> None:
