@@ -21,7 +21,7 @@ from mcc.console.files import installed
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import FACTS
 from mcc.contracts.order_lists import MOST_VALUES
-from mcc.contracts.shape import Closed, to_json
+from mcc.contracts.shape import Closed, Identifier, to_json
 from mcc.contracts.similar import did_you_mean
 from mcc.contracts.status import FINAL
 from mcc.feed.combined import MOST_ORDERS, CombinedStream
@@ -261,7 +261,7 @@ class EntriesAsked(Closed):
     kind: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
     label: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
     agent: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
-    session_id: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
+    session_id: Annotated[tuple[Identifier, ...], Field(max_length=MOST_VALUES)] = ()
     who: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
     door: Annotated[tuple[Choice, ...], Field(max_length=MOST_VALUES)] = ()
 

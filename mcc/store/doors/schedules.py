@@ -19,7 +19,7 @@ from mcc.contracts.schedules import (
     ScheduleRun,
 )
 from mcc.contracts.shape import to_json
-from mcc.schedules.cron import ZONE_DATA
+from mcc.schedules.cron import ZONE_DATA, BadTiming
 from mcc.schedules.timing import Timing
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
@@ -198,10 +198,14 @@ def upcoming(schedule_id: str, timing: Timing, last: datetime) -> Mapping[str, i
 
 
 def _begun(new: NewSchedule, now: datetime) -> NewSchedule:
-    """With the moment from which an interval counts, so that it keeps its pace through all changes."""
+    """With the moment from which an interval counts, so that it keeps its pace through all changes. Raises `BadTiming`
+    where it would end before."""
     if new.every_seconds is None or new.starts_at is not None:
         return new
-    return new.model_copy(update={"starts_at": now.replace(microsecond=0)})
+    starts_at = now.replace(microsecond=0)
+    if new.until is not None and new.until < starts_at:
+        raise BadTiming("until", "it is over already: an interval without starts_at begins now.")
+    return new.model_copy(update={"starts_at": starts_at})
 
 
 def _saved(schedule_id: str, new: NewSchedule, by: Actor, now: datetime) -> dict[str, Any]:

@@ -92,6 +92,7 @@ def test_filters_choose_among_entries(served: Served, store: Store, held: HeldOr
         ({"kind": "order.finishd"}, NDJSON, 422),
         ({"labels": "a"}, NDJSON, 422),
         ({"label": ""}, NDJSON, 422),
+        ({"session_id": "x"}, NDJSON, 422),
         ({"label": ["x"] * 51}, NDJSON, 422),
         ({"label": "a"}, "text/event-stream", 400),
         ({"kind": "order.finished"}, "*/*", 400),

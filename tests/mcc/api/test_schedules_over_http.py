@@ -57,6 +57,16 @@ async def test_a_schedule_is_saved_read_changed_and_removed(api: httpx.AsyncClie
     is_problem(await api.get(f"{SCHEDULES}/{schedule['id']}"), 404)
 
 
+async def test_an_interval_that_is_over_before_it_begins_is_refused(api: httpx.AsyncClient) -> None:
+    over = {"cron": None, "zone": "UTC", "every_seconds": 60, "until": "2000-01-01T00:00:00Z"}
+    refused = await api.post(SCHEDULES, json={**NIGHTLY, **over})
+    is_problem(refused, 422)
+    assert refused.json()["errors"][0]["field"] == "until"
+    ended = await saved(api, until="2000-01-01T00:00:00Z")
+    assert ended["next"] == []
+    is_problem(await api.patch(f"{SCHEDULES}/{ended['id']}", json={"every_seconds": 60}), 422)
+
+
 async def test_a_run_that_is_asked_for_with_a_key_is_run_once(api: httpx.AsyncClient, store: Store) -> None:
     schedule, other = await saved(api, max_running=2), await saved(api, name="other")
     path = f"{SCHEDULES}/{schedule['id']}/run"
