@@ -23,7 +23,6 @@ from mcc.api.service import (
     answer,
     answers,
     page,
-    whole,
 )
 from mcc.contracts.answers import Listing
 from mcc.contracts.order import WorkOrder
@@ -84,7 +83,10 @@ CHANGES: dict[str, Example] = {
 @router.get("/schedules", responses=answers(Listing[Schedule]))
 async def schedules(service: ServiceHere, window: WindowHere) -> Response:
     """All schedules by their names, each with its next instants and its last run."""
-    return whole(await service.offload(service.store.schedules.list), window)
+    most = None if window.limit is None else window.limit + 1
+    listed = await service.offload(service.store.schedules.list, skip=window.skip, most=most)
+    following = None if most is None or len(listed) < most else str(window.skip + most - 1)
+    return answer({"items": listed[: window.limit], "next_cursor": following})
 
 
 @router.post("/schedules", status_code=201, responses=answers(Schedule, 201))

@@ -2,13 +2,13 @@
 import { html, useEffect, useGet, useState } from "../island/base.js";
 import { useJoined, useLive } from "../island/live.js";
 
-export function useLively(path, most = 1) {
-  const [pages, setPages] = useState(most);
+export function useLively(path) {
+  const [pages, setPages] = useState(1);
   const { data, error, reload } = useGet(path, pages);
-  const again = useJoined(reload, 3_000);
+  const again = useJoined(reload, 5_000);
   useLive((event) => /^(order\.status|poll|ping)$/.test(event.name) && again());
   useEffect(() => {
-    if (pages > most) reload();
+    if (pages > 1) reload();
   }, [pages]);
   const goOn = data?.next_cursor && html`<button class="btn" onClick=${() => setPages(pages + 1)}>Go on</button>`;
   return { data, error, reload, more: goOn };

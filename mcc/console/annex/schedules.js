@@ -29,7 +29,7 @@ const standing = ({ paused, next }) =>
   paused ? html`<span class="chip">paused</span>` : !next[0] && html`<span class="chip">ended</span>`;
 
 function ScheduleList() {
-  const { data, error } = useLively("schedules?limit=200", 5);
+  const { data, error, more } = useLively("schedules?limit=100");
   return html`
     <${Bar} title="Schedules" count=${data?.items.length}>
       <button class="btn ink" ...${barred("write")} onClick=${() => go(at("new"))}>Add a schedule</button>
@@ -54,6 +54,7 @@ function ScheduleList() {
           <td></td>
         </tr>`)}
       </${Table}>`}
+      ${more}
     </main>
   `;
 }

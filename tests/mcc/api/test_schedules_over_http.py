@@ -88,6 +88,20 @@ async def test_a_run_that_is_asked_for_with_a_key_is_run_once(api: httpx.AsyncCl
     assert len((await api.get(f"{SCHEDULES}/{schedule['id']}/runs")).json()["items"]) == 3
 
 
+async def test_schedules_are_listed_a_page_at_a_time_by_their_names(api: httpx.AsyncClient) -> None:
+    for name in "cab":
+        await saved(api, name=name)
+    asked, names = {"limit": "2"}, list[str]()
+    while asked.get("cursor", "0"):
+        page = (await api.get(SCHEDULES, params=asked)).json()
+        names += [schedule["name"] for schedule in page["items"]]
+        assert len(page["items"]) <= 2
+        asked["cursor"] = page["next_cursor"]
+    assert names == ["a", "b", "c"]
+    exactly = (await api.get(SCHEDULES, params={"limit": "3"})).json()
+    assert exactly["next_cursor"] is None and len(exactly["items"]) == 3
+
+
 async def test_a_run_that_is_asked_for_places_an_order_and_is_listed(
     api: httpx.AsyncClient, document: dict[str, Any]
 ) -> None:
