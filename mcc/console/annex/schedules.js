@@ -1,6 +1,6 @@
 // Schedules: when each places its order, and what became of that.
 import {
-  address, asQuery, call, clock, go, html, post, shortId, some, useAct, useGet, usePlace, useState,
+  address, asQuery, call, clock, go, html, once, shortId, some, useAct, useGet, usePlace, useState,
 } from "../island/base.js";
 import { barred } from "../island/rights.js";
 import { Exact, visible } from "../island/look.js";
@@ -87,7 +87,7 @@ function OneSchedule({ id }) {
     });
   const run = () =>
     act(async () => {
-      setRan(await post(`schedules/${id}/run`));
+      setRan(await once(`schedules/${id}/run`, {}));
       await reload();
     });
   const { order, catch_up: missed } = data ?? {};
