@@ -1,7 +1,5 @@
 """A session's branch on its way to its git address: compared with what is there, and pushed without force."""
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -132,8 +130,7 @@ class BranchPush:
         if self.token is not None and any(mark in self.token for mark in "\r\n\0"):
             raise CannotPush(f"The token for {self.address.text} has several lines; give it as it is.")
         name = self._mirrors.name(self.address)
-        async with self.checkouts.busy.setdefault(name, asyncio.Lock()):
-            lock = await self.threads.tool(self._mirrors.hold, name)
+        async with self.checkouts.held(name, self.threads):
             try:
                 yield await self.threads.tool(self._mirrors.opened, name)
             except NotNow:
@@ -143,8 +140,6 @@ class BranchPush:
                     await self.threads.tool(self._mirrors.drop, name)
                     raise NotNow(f"{problem} It is fetched anew.") from problem
                 raise CannotPush(str(problem)) from problem
-            finally:
-                os.close(lock)
 
     async def _tip(self, mirror: Workspace, branch: str) -> str | None:
         """The commit of a branch at the last fetch; None where there is no such branch."""

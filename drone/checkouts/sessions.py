@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ PAGE = "checkout.json"
 DIGITS = 8
 PAUSES = (1.0, 4.0, 15.0)
 """Seconds between tries, when a fetch fails for a reason that may be temporary."""
+LOCK_SECONDS, LOCK_LOOK_SECONDS = 60.0, 0.1
 _NOT_ALLOWED = "{} is no git address that orders may name on this drone: its mcc.toml has no such [[workspaces.git]]."
 
 
@@ -54,6 +56,8 @@ class Checkouts:
     busy: dict[str, asyncio.Lock] = field(default_factory=dict)
     """A lock for each mirror by its name: one task at a time may fetch."""
     pauses: tuple[float, ...] = PAUSES
+    lock_seconds: float = LOCK_SECONDS
+    """For so long another drone of this machine is waited for."""
 
     def name(self, address: GitAddress, session_id: str) -> str:
         """The name that identifies the checkout of a session: a digest that includes this machine's host name, so that
@@ -102,8 +106,7 @@ class Checkouts:
         self, address: GitAddress, ref: str | None, session_id: str, place: Path, threads: OwnThreads
     ) -> Checkout:
         token, name = self._token(address), self.mirrors.name(address)
-        async with self.busy.setdefault(name, asyncio.Lock()):
-            lock = await threads.tool(self.mirrors.hold, name)
+        async with self.held(name, threads):
             try:
                 mirror = await threads.tool(self.mirrors.opened, name)
                 begins = await self.mirrors.fetch(address, token, mirror)
@@ -116,8 +119,6 @@ class Checkouts:
                     await threads.tool(self.mirrors.drop, name)
                     raise NotNow(f"{problem} It is fetched anew.") from problem
                 raise
-            finally:
-                os.close(lock)
         made = Checkout(address=address.text, session_id=session_id, ref=ref, commit=commit, branch=branch)
         await threads.tool(_write_page, place, made)
         return made
@@ -126,14 +127,32 @@ class Checkouts:
         """Fetch, and tell whether the remote has these commits. Raises `CannotFetch`, `PathError`, OSError."""
         there = git_address(address)
         token, name = self._token(there), self.mirrors.name(there)
+        async with self.held(name, threads):
+            mirror = await threads.tool(self.mirrors.opened, name)
+            await self.mirrors.fetch(there, token, mirror)
+            return await self.mirrors.has_all(mirror, commits)
+
+    @asynccontextmanager
+    async def held(self, name: str, threads: OwnThreads) -> AsyncIterator[None]:
+        """Inside, this task alone uses the mirror of this name, of all tasks and all drones of this machine. Raises
+        `NotNow` where another drone keeps it for `lock_seconds`, OSError."""
         async with self.busy.setdefault(name, asyncio.Lock()):
-            lock = await threads.tool(self.mirrors.hold, name)
+            lock = await self._locked(name, threads)
             try:
-                mirror = await threads.tool(self.mirrors.opened, name)
-                await self.mirrors.fetch(there, token, mirror)
-                return await self.mirrors.has_all(mirror, commits)
+                yield
             finally:
                 os.close(lock)
+
+    async def _locked(self, name: str, threads: OwnThreads) -> int:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self.lock_seconds
+        while True:
+            try:
+                return await threads.tool(self.mirrors.hold, name)
+            except NotNow:
+                if loop.time() >= give_up:
+                    raise
+            await asyncio.sleep(LOCK_LOOK_SECONDS)
 
     def _token(self, address: GitAddress) -> str | None:
         """The token for an address, None where it needs none. Raises `CannotFetch` for an address that is not allowed,

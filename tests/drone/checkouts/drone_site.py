@@ -41,7 +41,7 @@ def checkouts_in(
     mirrors = Mirrors(sandbox, data / "mirrors", opened)
     allowed = WorkspaceSettings(git=(remote,))
     try:
-        yield Checkouts(mirrors, allowed, data, lambda name: given, Private(), pauses=(0.0, 0.0))
+        yield Checkouts(mirrors, allowed, data, lambda name: given, Private(), pauses=(0.0, 0.0), lock_seconds=0.0)
     finally:
         egress.close()
 

@@ -1,5 +1,6 @@
 """Git addresses as workspaces: fetched from a server on loopback, checked out for a session; the token stays secret."""
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -152,6 +153,19 @@ async def test_a_mirror_is_fetched_by_one_drone_at_a_time(tmp_path: Path, sandbo
         os.close(lock)
         assert here.served.asked == []
         await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+
+
+async def test_a_drone_waits_for_another_one_of_its_machine_that_fetches(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    async with site(tmp_path, sandbox) as here:
+        patient = replace(here.checkouts, lock_seconds=600.0, pauses=())
+        lock = patient.mirrors.hold(patient.mirrors.name(git_address(here.served.address())))
+        waiting = asyncio.create_task(patient.opened(here.served.address(), None, SESSION, OwnThreads()))
+        await asyncio.sleep(0)
+        assert not waiting.done() and here.served.asked == []
+        os.close(lock)
+        assert (await waiting).root.is_dir()
 
 
 async def test_remains_of_a_killed_git_are_removed_and_a_damaged_mirror_is_made_anew(
