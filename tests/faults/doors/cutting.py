@@ -138,12 +138,16 @@ class CuttingProxy:
         with contextlib.suppress(OSError):
             writer.write_eof()
 
+    def _count_kill(self) -> None:
+        """In a thread: what is awaited for this may end meanwhile, as the other side does."""
+        self.killed += self._kill()
+
     async def _harm(
         self, harm: Harm, passed: Passed, writer: asyncio.StreamWriter, other: asyncio.StreamWriter
     ) -> None:
         passed.harmed = True
         if harm.kills:
-            self.killed += await asyncio.get_running_loop().run_in_executor(None, self._kill)
+            await asyncio.get_running_loop().run_in_executor(None, self._count_kill)
             return
         self.cut += 1
         for each in (writer, other):
