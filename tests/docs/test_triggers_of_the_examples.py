@@ -23,6 +23,7 @@ TABLES: tuple[Mapping[str, Any], ...] = tuple(
     for block in TOML.findall((HOW_TO / page).read_text("utf-8"))
 )
 HUB = {"forge": "hub", "project": "team/shop"}
+THREAD = {"slack": "team", "channel": "C1", "thread": "1800000000.000100"}
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, str], str | None, str, Mapping[str, Any]]] = {
     "github/issues": (
@@ -67,6 +68,14 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, str], str | None, str, Mapping[st
         "test: unit",
         {"forge": "lab", "project": "team/shop", "number": 3, "merge_request": True},
     ),
+    "slack/mentions": ("mention.json", {}, "slack/C1/1800000000.000100", "Where is the total", THREAD),
+    "slack/commands": (
+        "command.txt",
+        {"content-type": "application/x-www-form-urlencoded"},
+        None,
+        "Where is the total",
+        {"slack": "team", "channel": "C1"},
+    ),
 }
 """By path: what was recorded, its headers, the session, words of the prompt, and where the answer goes."""
 
@@ -83,7 +92,7 @@ def trigger(path: str) -> tuple[str, TriggerTable]:
 
 def read(path: str, body: str, headers: Mapping[str, str]) -> AnswerOfDelivery:
     name, table = trigger(path)
-    check_table(table, {"forge": ("hub", "lab")})
+    check_table(table, {"forge": ("hub", "lab"), "slack": ("team",)})
     return answered(QuestionOfDelivery(trigger=name, table=table, headers=headers, body=body, at=0.0, seed="s"))
 
 
@@ -114,6 +123,8 @@ def test_what_was_recorded_becomes_an_order_that_is_answered_there(path: str) ->
         ("github/runs", {"workflow_run": {"pull_requests": []}}),
         ("gitlab/pipelines", {"merge_request": {"source_project_id": 8}}),
         ("gitlab/pipelines", {"merge_request": None}),
+        ("slack/mentions", {"team_id": "T9"}),
+        ("slack/mentions", {"event": {"channel": "C9"}}),
     ],
 )
 def test_strangers_and_other_events_start_nothing(path: str, change: Mapping[str, Any]) -> None:
@@ -124,6 +135,14 @@ def test_strangers_and_other_events_start_nothing(path: str, change: Mapping[str
 def merged(payload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     under = {name: merged(payload[name], value) for name, value in change.items() if isinstance(value, dict)}
     return {**payload, **change, **under}
+
+
+def test_an_answer_of_a_thread_is_its_next_turn() -> None:
+    payload = merged(
+        json.loads(recorded("slack/mentions")), {"event": {"ts": "1800000009.000200", "thread_ts": "1800000000.000100"}}
+    )
+    answer = read("slack/mentions", json.dumps(payload), {})
+    assert (answer.session, answer.reply) == ("slack/C1/1800000000.000100", THREAD)
 
 
 def test_the_tables_of_both_pages_are_settings(tmp_path: Path) -> None:

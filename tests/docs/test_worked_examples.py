@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,8 +21,11 @@ from tests.docs.shop import HOST, Shop, opened_shop
 from tests.docs.test_triggers_of_the_examples import HOW_TO, TOML, merged, recorded
 from tests.drone.delivery.forge import TOKEN, FakeForge, fake_forge
 from tests.forking.popen import family_of_forks
-from tests.mcc.triggers.signing import SECRET, github
+from tests.mcc.triggers.signing import SECRET, github, slack
+from tests.mcc.webhooks.chats import SLACK_TOKEN, FakeSlack, serving
 from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("worked examples")
 
 MARK = "<!-- mcc-reply:"
 OTHER_FORGES = "## Other forges"
@@ -41,16 +45,18 @@ SCRIPT: Sequence[Mapping[str, Any]] = [
         "replies": [{"tool_calls": [edit("rows[:-1]", "rows")]}, {"text": "The last row is counted now."}],
     },
     {"match": "This (run|pipeline) failed", "replies": [{"text": "The sum leaves out the last row."}]},
+    {"match": "Where is the total", "replies": [{"text": "In totals.py, by <sum>."}]},
 ]
 
 
 @dataclass
 class Office:
-    """A family that has the tables of both pages. `hub`, `lab`: its forges."""
+    """A family that has the tables of both pages. `hub`, `lab`: its forges; `chat`: what it says in the chat."""
 
     shop: Shop
     mcc: MCC
     lab: FakeForge
+    chat: FakeSlack
 
     @property
     def hub(self) -> FakeForge:
@@ -84,7 +90,7 @@ def comment(forge: FakeForge, thread: str, order: WorkOrder) -> str:
     return str(text)
 
 
-def tables(shop: Shop, lab: FakeForge) -> str:
+def tables(shop: Shop, lab: FakeForge, chat: FakeSlack) -> str:
     """The tables of both pages, for the addresses of this test."""
     first = (HOW_TO / "from-issue-to-pull-request.md").read_text("utf-8").partition(OTHER_FORGES)[0]
     blocks = TOML.findall(first) + TOML.findall((HOW_TO / "answer-where-asked.md").read_text("utf-8"))
@@ -92,6 +98,7 @@ def tables(shop: Shop, lab: FakeForge) -> str:
     for theirs, ours in (
         ('kind = "github"\n', f'kind = "github"\n{shop.forge_lines}'),
         ('kind = "gitlab"\n', f'kind = "gitlab"\naddress = "{shop.address}/lab"\napi = "{lab.api}"\n'),
+        ("[slack.team]\n", f'[slack.team]\napi = "{chat.address}"\n'),
         ("https://github.com", shop.address),
         ("https://gitlab.com", shop.address),
     ):
@@ -105,11 +112,14 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
         shop = stack.enter_context(opened_shop(tmp_path_factory.mktemp("office")))
         shop.served.git("branch", "bolder-totals", "main")
         lab = stack.enter_context(fake_forge("gitlab", shop.served.root.parent.parent))
-        shop.configure(tables(shop, lab), SCRIPT)
-        secrets = re.findall(r'secret_env = \["(\w+)"\]', tables(shop, lab))
+        chat = FakeSlack()
+        stack.enter_context(serving(chat))
+        shop.configure(tables(shop, lab, chat), SCRIPT)
+        secrets = re.findall(r'secret_env = \["(\w+)"\]', tables(shop, lab, chat))
         environment = {
             **shop.environment,
             **dict.fromkeys(("HUB_TOKEN", "LAB_TOKEN"), TOKEN),
+            "TEAM_BOT_TOKEN": SLACK_TOKEN,
             **dict.fromkeys(secrets, SECRET),
         }
         settings = load(environment, directory=shop.home, host=HOST, port=0)
@@ -118,7 +128,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
         mcc = stack.enter_context(MCC(family.url, token=family.token))
         shop.forge.threads |= {"issues/7": [], "issues/1": [], "issues/12": []}
         lab.threads["merge_requests/3"] = []
-        yield Office(shop, mcc, lab)
+        yield Office(shop, mcc, lab, chat)
 
 
 def test_an_issue_becomes_a_request_and_a_comment_on_it_the_next_turn(office: Office) -> None:
@@ -155,3 +165,20 @@ def test_a_pipeline_that_failed_is_explained_on_its_merge_request(office: Office
     headers = {"X-Gitlab-Token": SECRET, "X-Gitlab-Event": "Pipeline Hook", "Content-Type": "application/json"}
     order = office.ended(office.deliver("gitlab/pipelines", recorded("gitlab/pipelines"), headers))
     assert "The sum leaves out the last row." in comment(office.lab, "merge_requests/3", order)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "thread"),
+    [
+        ("slack/mentions", "application/json", "1800000000.000100"),
+        ("slack/commands", "application/x-www-form-urlencoded", None),
+    ],
+)
+def test_a_question_in_a_chat_is_answered_there(office: Office, path: str, kind: str, thread: str | None) -> None:
+    before = len(office.chat.messages)
+    body = recorded(path)
+    assert office.deliver(path, body, slack(body.encode(), int(time.time()), kind)) == {}
+    until(lambda: len(office.chat.messages) > before, "a message")
+    message = office.chat.messages[-1]
+    assert message["thread_ts"] == thread
+    assert "In totals.py, by &lt;sum&gt;." in message["text"]
