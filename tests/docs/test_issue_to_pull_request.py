@@ -12,7 +12,7 @@ from tests.waiting import until
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "from-issue-to-pull-request.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = FENCE.findall(PAGE.read_text("utf-8"))
-LEFT_OUT = ("git clone", "gh extension")
+LEFT_OUT = ("make demo", "gh extension")
 """How blocks begin that need a package index or the real forge."""
 
 SCRIPT: Sequence[Mapping[str, Any]] = [

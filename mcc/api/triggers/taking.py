@@ -22,6 +22,9 @@ MOST_WAITING = 50
 
 ID_CHARACTERS = 200
 
+TOLD_AGAIN_SECONDS = 60.0
+"""How long the log says no more of deliveries to a trigger that are not signed."""
+
 log = logging.getLogger(__name__)
 
 
@@ -49,6 +52,7 @@ class TriggerDoor:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="triggers")
         self._process = SideProcess(delivery_reader)
         self._waiting = 0
+        self._unsigned_at: dict[str, float] = {}
 
     def close(self) -> None:
         self._thread.submit(self._process.close)
@@ -57,9 +61,19 @@ class TriggerDoor:
     def signed(self, path: str, received: Received) -> ReadyTrigger:
         """The trigger of this path, where the delivery is signed with its secret. Blocks. Raises `UnsignedDelivery`."""
         trigger = self.ready.get(path)
-        if trigger is None or not is_signed(trigger.table, trigger.secrets, received):
+        if trigger is None:
             raise UnsignedDelivery
-        return trigger
+        if is_signed(trigger.table, trigger.secrets, received):
+            return trigger
+        # Who sends it learns no difference; whoever reads the log does, once in a while, as anybody may send it.
+        if received.at - self._unsigned_at.get(trigger.name, 0.0) >= TOLD_AGAIN_SECONDS:
+            self._unsigned_at[trigger.name] = received.at
+            log.warning(
+                "trigger %s: a delivery was answered with 404: it is not signed with the secret in %s, or too old",
+                trigger.name,
+                " or ".join(trigger.table.secret_env),
+            )
+        raise UnsignedDelivery
 
     async def read(self, trigger: ReadyTrigger, received: Received) -> AnswerOfDelivery:
         """What a signed delivery is to its trigger. Raises `Refusal` for a body that is no JSON, when too many wait and

@@ -408,3 +408,13 @@ async def test_a_target_that_its_forge_does_not_have_is_refused(store: Store, se
     async with serving(store, own, issues={**ISSUES, "reply": REPLY}) as hooks:
         deep = await delivered(hooks, {**LABELED, "repository": "a/b/c"}, delivery="d-3")
         assert deep.status_code == 422 and deep.json()["why"].startswith("reply.project: ")
+
+
+async def test_the_log_tells_once_that_a_delivery_was_not_signed_with_the_secret(
+    hooks: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in ("github/issues", "github/issues", "small", "nowhere"):
+        assert (await delivered(hooks, path=path, secret="of somebody else")).status_code == 404
+    assert (await delivered(hooks)).status_code == 202
+    told = [record.getMessage() for record in caplog.records if record.name == "mcc.api.triggers.taking"]
+    assert [line.partition(":")[0] for line in told] == ["trigger issues", "trigger small"] and "secret in A" in told[0]
