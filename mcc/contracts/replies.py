@@ -12,8 +12,9 @@ PLACES = {"forge": "forges", "slack": "slack", "linear": "linear"}
 
 TableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$")]
 ProjectPath = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+$", max_length=300)
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*)+$", max_length=300)
 ]
+"""No part of it is `.` or `..`; `team/.github` and `team/-x` are projects."""
 
 
 class ForgeReply(Closed):

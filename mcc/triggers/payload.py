@@ -64,7 +64,8 @@ def is_late(scheme: TriggerScheme, payload: Any, at: float) -> bool:
     sent = payload.get("webhookTimestamp") if isinstance(payload, Mapping) else None
     if not isinstance(sent, int | float):
         return True
-    return not abs(at * 1_000 - sent) <= LINEAR_LATE_SECONDS * 1_000
+    # Compared, not subtracted: an integer may be larger than any float.
+    return not (at - LINEAR_LATE_SECONDS) * 1_000 <= sent <= (at + LINEAR_LATE_SECONDS) * 1_000
 
 
 def is_own(scheme: TriggerScheme, payload: Any) -> bool:
@@ -74,12 +75,17 @@ def is_own(scheme: TriggerScheme, payload: Any) -> bool:
 
 def _is_own_bot(payload: Any) -> bool:
     event = payload.get("event") if isinstance(payload, Mapping) else None
-    if not isinstance(event, Mapping) or not event.get("bot_id"):
+    if not isinstance(event, Mapping):
         return False
-    # The app that it is sent to, and the app that wrote the message, where Slack tells it.
-    profile = event.get("bot_profile")
-    writer = event.get("app_id") or (profile.get("app_id") if isinstance(profile, Mapping) else None)
-    return writer is None or writer == payload.get("api_app_id")
+    # One that is changed, as by the preview of a link in it, stands within the event.
+    for message in (event, event.get("message"), event.get("previous_message")):
+        if isinstance(message, Mapping) and message.get("bot_id"):
+            # The app that it is sent to, and the app that wrote the message, where Slack tells it.
+            profile = message.get("bot_profile")
+            writer = message.get("app_id") or (profile.get("app_id") if isinstance(profile, Mapping) else None)
+            if writer is None or writer == payload.get("api_app_id"):
+                return True
+    return False
 
 
 def _of_slack(payload: Any) -> ReadDelivery:

@@ -106,6 +106,8 @@ def order_of(table: TriggerTable, delivery: SeenDelivery, seed: str) -> MadeOrde
     session = None if table.session is None else as_words(braces.filled(table.session, "session"))
     if session is not None and (not session.strip() or len(session) > SESSION_CHARACTERS):
         raise Unfilled("session", f"the text that names the session is empty, or longer than {SESSION_CHARACTERS:,}")
+    if session is not None and any("\ud800" <= letter <= "\udfff" for letter in session):
+        raise Unfilled("session", "the text that names the session has half of a character")
     reply = None if table.reply is None else _reply_of(table.reply, braces)
     return MadeOrder({**table.order, **filled}, session, reply)
 

@@ -84,7 +84,7 @@ def test_slack_is_answered_its_challenge() -> None:
     assert (answer.outcome, answer.why) == ("challenge", "c-1")
 
 
-@pytest.mark.parametrize("sent", [AT * 1_000 - 60_001, AT * 1_000 + 60_001, None, "x", [1], float("1e300")])
+@pytest.mark.parametrize("sent", [AT * 1_000 - 60_001, AT * 1_000 + 60_001, None, "x", [1], float("1e300"), 10**400])
 def test_what_linear_sent_too_long_ago_is_late(sent: Any) -> None:
     assert read("linear", {"webhookTimestamp": sent}).outcome == "late"
     assert read("linear", {"webhookTimestamp": AT * 1_000 - 59_000}).outcome == "order"
@@ -104,6 +104,9 @@ def test_a_ping_starts_nothing() -> None:
         ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "bot_profile": {"app_id": "A"}}}, "own"),
         ("slack", {"event": {"bot_id": "B"}}, "own"),
         ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "app_id": "another"}}, "order"),
+        ("slack", {"api_app_id": "A", "event": {"message": {"bot_id": "B", "app_id": "A"}}}, "own"),
+        ("slack", {"api_app_id": "A", "event": {"previous_message": {"bot_id": "B"}, "message": {}}}, "own"),
+        ("slack", {"api_app_id": "A", "event": {"message": {"user": "U", "app_id": "A"}}}, "order"),
         ("github", {"event": {"bot_id": "B"}}, "order"),
     ],
 )
@@ -172,7 +175,12 @@ def test_no_field_that_gives_rights_is_filled_in(field: str) -> None:
 
 def test_the_session_is_named_by_a_text() -> None:
     assert read("github", PLAIN, session="team/app#{payload.issue.number}").session == "team/app#7"
-    for body in ({"issue": {"number": ""}}, {"issue": {"number": None}}, {"issue": {"number": "x" * 3_000}}):
+    for body in (
+        {"issue": {"number": ""}},
+        {"issue": {"number": None}},
+        {"issue": {"number": "x" * 3_000}},
+        {"issue": {"number": "\ud83d"}},
+    ):
         assert read("github", body, session="{payload.issue.number}").outcome == "refused"
     missing = read("github", {}, session="{payload.issue.number}")
     assert missing.outcome == "refused" and missing.why.startswith("session: ")
@@ -239,6 +247,8 @@ FORGE = {"forge": "hub", "project": "{payload.project}", "number": "{payload.num
             {"project": "a/b/c", "number": 7},
             {"forge": "hub", "project": "a/b/c", "number": 7, "merge_request": True},
         ),
+        (FORGE, {"project": "a/.github", "number": 7}, {"forge": "hub", "project": "a/.github", "number": 7}),
+        (FORGE, {"project": "a/-b", "number": 7}, {"forge": "hub", "project": "a/-b", "number": 7}),
         ({**FORGE, "number": 7}, {"project": "a/b"}, {"forge": "hub", "project": "a/b", "number": 7}),
         (
             {"slack": "team", "channel": "{payload.channel}", "thread": "{payload.ts}"},
@@ -265,6 +275,11 @@ def test_where_an_answer_goes_is_filled_in(reply: Any, payload: Any, target: Any
     ("reply", "payload", "place"),
     [
         (FORGE, {"project": "a/../b", "number": 7}, "reply.project"),
+        *(
+            (FORGE, {"project": f"a/{part}", "number": 7}, "reply.project")
+            for part in (".", "..", "...", "../b", "b/..")
+        ),
+        *((FORGE, {"project": f"{part}/b", "number": 7}, "reply.project") for part in (".", "..", "", "-x")),
         (FORGE, {"project": "a/b?x=", "number": 7}, "reply.project"),
         (FORGE, {"project": "", "number": 7}, "reply.project"),
         (FORGE, {"project": "a", "number": 7}, "reply.project"),
