@@ -20,7 +20,7 @@ from mcc.contracts.schedules import MOST_HELD, NewSchedule, ScheduleRun
 from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
 from mcc.schedules.catching_up import ScheduleStep, next_step
-from mcc.schedules.cron import ZONE_DATA
+from mcc.schedules.cron import ZONE_DATA, BadTiming
 from mcc.schedules.timing import Timing
 from mcc.store.database.clock import CLOCKS_DIFFER, id_at, micros, moment
 from mcc.store.database.engine import Database
@@ -153,6 +153,7 @@ class Firing:
         self._database = database
         self._orders = orders
         self._documents = documents
+        self._told: set[tuple[str, int]] = set()
 
     def due(self, most: int = AT_ONCE) -> Sequence[DueRun]:
         """The next step of each schedule that is due, and of those that have room for a run that was held."""
@@ -160,8 +161,9 @@ class Firing:
         def look(connection: Connection) -> Sequence[DueRun]:
             now = time_of(connection, self._database)
             rows = connection.execute(_DUE, {"now": micros(now), "most": most}).mappings().all()
-            steps = [_due(connection, row, now) for row in rows]
-            return [*steps, *_with_room(connection, now)]
+            held = connection.execute(_WITH_HELD).mappings().all()
+            steps = [_due(connection, row, now) for row in self._plannable(rows)]
+            return [*steps, *_with_room(connection, self._plannable(held), now)]
 
         return self._database.read(look)
 
@@ -188,7 +190,7 @@ class Firing:
 
         def look(connection: Connection) -> int:
             rows = connection.execute(_OLD_ZONES).mappings().all()
-            for row in rows:
+            for row in self._plannable(rows):
                 last = moment(row["last_instant"])
                 planned = {"wanted": row["id"], "planned_version": row["version"], "planned_last": row["last_instant"]}
                 if connection.execute(_AS_PLANNED, planned).first() is not None:
@@ -197,6 +199,21 @@ class Firing:
             return len(rows)
 
         return self._database.write(look, repeatable=True)
+
+    def _plannable(self, rows: Sequence[sa.RowMapping]) -> Sequence[sa.RowMapping]:
+        """Those that this process understands. The others, whose zone it does not know or which another version saved,
+        are told once and keep nobody else from being fired."""
+        plannable = []
+        for row in rows:
+            try:
+                Timing.of(spec_of(row))
+                plannable.append(row)
+            except ValueError as problem:
+                if (known := (row["id"], row["version"])) not in self._told:
+                    self._told.add(known)
+                    why = str(problem) if isinstance(problem, BadTiming) else "another version of MCC saved it."
+                    log.warning("schedule %s cannot be fired here: %s", row["name"], why)
+        return plannable
 
     def fire(self, due: DueRun, prepared: PreparedRun = NOTHING, *, asked_by: Actor | None = None) -> FiredRun | None:
         """Take the step in one transaction; None: it is not as planned any more, as another service took it.
@@ -342,9 +359,9 @@ def _due(connection: Connection, row: sa.RowMapping, now: datetime) -> DueRun:
     return replace(_planned(connection, row, now, "due", step.instant), step=step)
 
 
-def _with_room(connection: Connection, now: datetime) -> Sequence[DueRun]:
+def _with_room(connection: Connection, rows: Sequence[sa.RowMapping], now: datetime) -> Sequence[DueRun]:
     runs: list[DueRun] = []
-    for row in connection.execute(_WITH_HELD).mappings().all():
+    for row in rows:
         held = first_held(connection, row["id"])
         if held is not None and len(unfinished(connection, row["id"])) < spec_of(row).max_running:
             runs.append(_planned(connection, row, now, "held", held))

@@ -254,7 +254,10 @@ def _shown(connection: Connection, schedule_id: str) -> Schedule:
 def _schedule(row: sa.RowMapping) -> Schedule:
     spec = spec_of(row)
     last = moment(row["last_instant"])
-    coming = () if spec.paused else tuple(islice(Timing.of(spec).after(last), NEXT))
+    try:
+        coming = () if spec.paused else tuple(islice(Timing.of(spec).after(last), NEXT))
+    except BadTiming:  # Its zone is not known any more, and has to be changed.
+        coming = ()
     return Schedule(
         **dict(spec),
         id=row["id"],

@@ -1,5 +1,6 @@
 """Schedules on every store: saved and changed, fired once an instant, caught up with, held to their bounds."""
 
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -465,3 +466,33 @@ def test_of_many_requests_with_one_key_one_is_run(scene: Scene) -> None:
         fired = list(pool.map(lambda one: fire_it(one, prepared(one), asked_by=BY), dues))
     assert sorted(one.is_known for one in fired if one is not None) == [False, True, True, True]
     assert len({one.run.order_id for one in fired if one is not None and one.run is not None}) == 1
+
+
+@pytest.mark.parametrize("spec", ['{"zone":"Mars/Base"}', '{"when_full":"of another version"}'])
+def test_a_schedule_that_this_process_does_not_understand_keeps_no_other_from_being_fired(
+    scene: Scene, spec: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost, other = scheduled(scene, "lost", when_full="queue"), scheduled(scene, "other")
+    kept = json.loads(lost.model_dump_json(include=set(NewSchedule.model_fields) - {"name", "paused"}))
+    values = {"spec_json": json.dumps({**kept, **json.loads(spec)}), "zone_data": "2001a"}
+    scene.store.database.write(
+        lambda connection: connection.execute(sa.update(SCHEDULES).where(SCHEDULES.c.id == lost.id).values(**values))
+    )
+    scene.clock.advance(3_600)
+    assert [run.outcome for run in fire(scene)] == ["placed"]
+    assert runs(scene, other) == [("13:00", "placed")]
+    scene.store.firing.by_newer_zones()
+    assert caplog.text.count("lost cannot be fired here") == 1
+
+
+def test_a_schedule_whose_zone_is_gone_is_listed_and_can_be_changed(scene: Scene) -> None:
+    schedule = scheduled(scene, zone="Europe/Berlin")
+    scene.store.database.write(
+        lambda connection: connection.execute(
+            sa.update(SCHEDULES).values(spec_json=sa.func.replace(SCHEDULES.c.spec_json, "Europe/Berlin", "Mars/Base"))
+        )
+    )
+    (listed,) = scene.store.schedules.list()
+    assert (listed.zone, listed.next) == ("Mars/Base", ())
+    changed = scene.store.schedules.change(schedule.id, 1, schedule_with(schedule, zone="UTC"), by=BY)
+    assert len(changed.next) == 5
