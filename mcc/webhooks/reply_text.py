@@ -70,7 +70,8 @@ class ReplyText:
 
     def _said(self, write: Callable[[str], str], most: int) -> str:
         answer = self.answer.strip()
-        if len(whole := write(answer)) <= most:
+        # Of any length: only as much is written as may fit.
+        if len(answer) <= most and len(whole := write(answer)) <= most:
             return whole
         more = "(The answer is longer: the rest is in the record of the order.)"
         return f"{beginning(answer, write, most - len(more) - 2)}\n\n{more}"

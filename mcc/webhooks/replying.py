@@ -114,7 +114,7 @@ class ReplySender:
     async def _send(
         self, reply: OutgoingReply, redactor: Redactor, place: ReplyPlace, may_be_there: bool
     ) -> WebhookAnswer:
-        text = ReplyText.of(reply.happening, self._tables.public_url, redactor)
+        text = await asyncio.to_thread(ReplyText.of, reply.happening, self._tables.public_url, redactor)
         if not (may_be_there and await place.has(text, reply.happening.at)):
             await place.add(text)
         return WebhookAnswer(200, "")
