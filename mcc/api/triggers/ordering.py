@@ -61,7 +61,8 @@ class TriggerOrders:
             mistake = mistakes(error.errors(), NewOrder)[0]
             raise Unacceptable(".".join(filter(None, ("order", mistake.field))), f"{mistake.message}.") from error
         reply = None if read.reply is None else reply_target(read.reply)
-        joins = self._session_of(reply) if new.kind is OrderKind.CHAT else None
+        opened_by = self._session_of(reply)
+        joins = opened_by if new.kind is OrderKind.CHAT and new.document_id is None else None
         session_id = joins or (None if read.session is None else named_session_id(read.session))
         if session_id is not None:
             defaults = self._store.sessions.defaults({session_id}).get(session_id)
