@@ -1,5 +1,6 @@
 """The entries of all orders as they are committed, for readers of all of them."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -41,7 +42,8 @@ class Scene:
     async def told(self, lines: AsyncIterator[bytes]) -> list[dict[str, Any]]:
         """What the reader is told of after another look; it has to be something."""
         await self.firehose.look()
-        return [json.loads(line) for line in (await anext(lines)).splitlines()]
+        async with asyncio.timeout(30):
+            return [json.loads(line) for line in (await anext(lines)).splitlines()]
 
 
 class FailingMovements(MovementStore):
@@ -175,6 +177,34 @@ async def test_what_could_not_be_read_is_told_once_by_a_later_look(scene: Scene,
         assert numbers(await scene.told(lines), held.id) == [3, 4, 5]
         held.steps(1)
         assert numbers(await scene.told(lines), held.id) == [6]
+
+
+async def test_a_hint_of_an_order_that_could_not_be_read_is_not_forgotten(
+    scene: Scene, movements: FailingMovements
+) -> None:
+    async with aclosing(scene.firehose.lines(EntryFilters())) as lines:
+        await anext(lines)
+        await scene.firehose.look()
+        # From here on it is looked for what runs, or was hinted at, alone.
+        order_id = scene.place()
+        scene.firehose.moved(order_id)
+        movements.fails = True
+        with pytest.raises(StoreUnavailable):
+            await scene.firehose.look()
+        assert numbers(await scene.told(lines), order_id) == [1]
+
+
+async def test_an_old_order_whose_journal_is_packed_is_no_news(scene: Scene) -> None:
+    held = scene.drone.claim(scene.place())
+    held.start()
+    held.finish()
+    assert list(scene.store.packing.pack(scene.store.database.clock.now() + timedelta(days=1))) == [held.id]
+    async with aclosing(scene.firehose.lines(EntryFilters())) as lines:
+        await anext(lines)
+        scene.firehose.moved(held.id)
+        fresh = scene.place()
+        told = await scene.told(lines)
+        assert (numbers(told, held.id), numbers(told, fresh)) == ([], [1])
 
 
 async def test_a_reader_that_is_behind_is_cut_and_the_others_go_on(scene: Scene) -> None:
