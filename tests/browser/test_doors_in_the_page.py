@@ -108,6 +108,24 @@ def test_an_order_that_is_being_written_becomes_a_schedule(store: Store, open_pa
     expect(page.get_by_label("What is to be done")).to_have_value("")
 
 
+def test_an_order_on_a_git_address_says_whether_its_work_goes_back_there(open_page: OpenPage) -> None:
+    page = open_page("orders/new")
+    page.get_by_label("What is to be done").fill("Mend the shop")
+    page.get_by_label("Workspace").fill("/home/shop")
+    expect(page.get_by_label("Its work")).to_have_count(0)
+    page.get_by_label("Workspace").fill("https://forge.example/team/shop")
+    page.get_by_label("Its work").select_option("is pushed, and a request to merge it opened")
+    with page.expect_request("**/api/v1/orders") as asked:
+        page.get_by_role("button", name="Place order").click()
+    assert (asked.value.post_data_json or {})["deliver"] == {"pull_request": True}
+    # No such address is among those of this service.
+    expect(page.get_by_role("alert").first).to_contain_text("forge.example")
+    page.get_by_label("Its work").select_option("stays in its checkout")
+    with page.expect_request("**/api/v1/orders") as asked:
+        page.get_by_role("button", name="Place order").click()
+    assert "deliver" not in (asked.value.post_data_json or {"deliver": True})
+
+
 def test_runs_of_a_schedule_are_told_with_their_reasons_and_orders(store: Store, open_page: OpenPage) -> None:
     order = place(store, "A report")
     made = add_schedule(store)

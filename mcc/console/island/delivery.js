@@ -53,7 +53,7 @@ export function Delivery({ order, over, bar }) {
   const { commit, request, branch, base, why } = delivery ?? {};
   const can = over && /^(chat|generate|deliver)$/.test(order.kind) && order.workspace?.includes("://");
   if (!can && !deliver && !delivery) return null;
-  return html`<section class="box failure" aria-label="Delivery">
+  return html`<section class="box failure delivery" aria-label="Delivery">
     <p class="row">
       <b class="grow">Delivery</b>
       ${can && html`<button class="btn" ...${bar} onClick=${() => setAsks(true)}>

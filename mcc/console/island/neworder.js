@@ -42,7 +42,7 @@ const list = (text) =>
     .map((each) => each.trim())
     .filter(Boolean);
 
-function bodyOf({ labels, deny, not_before: when, limits = {}, ...form }, files) {
+function bodyOf({ labels, deny, not_before: when, limits = {}, deliver, ...form }, files) {
   const given = Object.fromEntries(Object.entries(form).filter(([, value]) => value));
   const numbers = Object.entries(limits)
     .filter(([, value]) => value)
@@ -52,6 +52,7 @@ function bodyOf({ labels, deny, not_before: when, limits = {}, ...form }, files)
     labels: list(labels),
     permission: Object.fromEntries(list(deny).map((name) => [name, "deny"])),
     attachments: files.map(({ id }) => id),
+    ...(deliver && form.workspace?.includes("://") && { deliver: { pull_request: deliver === "request" } }),
     ...(when && { not_before: new Date(when) }),
     ...(numbers.length && { limits: Object.fromEntries(numbers) }),
   };
@@ -76,7 +77,7 @@ export function NewOrder() {
   };
   useEffect(() => {
     if (template) {
-      const { prompt, agent, model, workspace, mode, on_ask, labels, limits } = template;
+      const { prompt, agent, model, workspace, mode, on_ask, labels, limits, deliver } = template;
       change({
         ...form,
         prompt,
@@ -85,6 +86,7 @@ export function NewOrder() {
         workspace,
         mode,
         on_ask,
+        deliver: deliver && (deliver.pull_request ? "request" : "push"),
         labels: labels.join(", "),
         limits: Object.fromEntries(LIMITS.map(([name]) => [name, limits?.[name]])),
       });
@@ -197,6 +199,11 @@ export function NewOrder() {
           ])}
         </div>
         ${field("workspace", "Workspace: a directory on the drone’s machine, or a git address")}
+        ${form.workspace?.includes("://") && choice("deliver", "Its work", [
+          ["", "stays in its checkout"],
+          ["push", "is pushed as a branch"],
+          ["request", "is pushed, and a request to merge it opened"],
+        ])}
         <div class="cols">
           ${LIMITS.map(([name, word]) => html`<label key=${name}>
             <span class="label">${word}, at most</span>
