@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.limits import DEFAULT
-from drone.sandbox.spawned import Spawned
+from drone.sandbox.spawned import PipeEnd, Spawned
 
 T = TypeVar("T")
 
@@ -299,10 +299,8 @@ class _Stdout:
         if not piped:
             return cls(subprocess.PIPE, None)
         ours, theirs = os.pipe()
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0)
-        )
+        reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), PipeEnd(ours, loop))
         return cls(theirs, reader)
 
     def close(self) -> None:

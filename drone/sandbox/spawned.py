@@ -15,6 +15,32 @@ from mcc.processors import PROCESSORS
 _READ_AHEAD = 1 << 16
 
 
+class PipeEnd:
+    """One end of a pipe, which its transport closes.
+
+    uvloop closes the descriptor itself, and afterwards calls `close` of what it was given. A file would close the
+    number once more, and by then it may be that of another thread's file.
+    """
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._fd = fd
+        self._is_closed_by_loop = type(loop).__module__.partition(".")[0] == "uvloop"
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0 and not self._is_closed_by_loop:
+            os.close(fd)
+
+
+def _taken(pipe: IO[bytes], loop: asyncio.AbstractEventLoop) -> PipeEnd:
+    """The pipe of a `subprocess.Popen`, which closes it no more."""
+    with pipe:
+        return PipeEnd(os.dup(pipe.fileno()), loop)
+
+
 class Spawned:
     """A started process. The streams are set where they were asked for."""
 
@@ -54,7 +80,7 @@ class Spawned:
         popen, loop = self._popen, asyncio.get_running_loop()
         if popen.stdin is not None:
             protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-            transport, _ = await loop.connect_write_pipe(lambda: protocol, popen.stdin)
+            transport, _ = await loop.connect_write_pipe(lambda: protocol, _taken(popen.stdin, loop))
             self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
             self._transports.append(transport)
         self.stdout = await self._reader(popen.stdout)
@@ -63,10 +89,8 @@ class Spawned:
     async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader | None:
         if pipe is None:
             return None
-        reader = asyncio.StreamReader(_READ_AHEAD)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
+        reader, loop = asyncio.StreamReader(_READ_AHEAD), asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _taken(pipe, loop))
         self._transports.append(transport)
         return reader
 
