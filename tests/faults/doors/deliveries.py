@@ -24,7 +24,7 @@ from tests.faults.members import until
 from tests.faults.observer import Observer
 from tests.faults.services import Background
 
-AT_ONCE = 16
+AT_ONCE = 10
 GIT_SHARE, FORGE_SHARE = 0.25, 0.7
 """Of the connections that are cut: a push takes some ten of them, each with a TLS handshake, a request three."""
 
@@ -102,12 +102,7 @@ def delivering(directory: Path, seed: int) -> Iterator[DeliveringFamily]:
         shop.git.port, shop.forge.port = (proxy.port for proxy in proxies)
         shop.configure(SETTINGS.format(address=shop.address, lines=shop.forge_lines), SCRIPT)
         data = directory / "data"
-        told = {
-            **({"PYTHONPATH": os.environ["CUTS_DEBUG"]} if "CUTS_DEBUG" in os.environ else {}),
-            "HUB_TOKEN": TOKEN,
-            "MCC_TOKEN": token,
-            "MCC_DATA_DIR": str(data),
-        }
+        told = {"HUB_TOKEN": TOKEN, "MCC_TOKEN": token, "MCC_DATA_DIR": str(data)}
         pace = {"MCC_LEASE_SECONDS": "3", "MCC_RENEW_SECONDS": "0.5", "MCC_SWEEP_SECONDS": "0.3"}
         shop.run("mcc up --detach --no-flower --drones 2 >/dev/null 2>&1", **told, **pace)
         stack.callback(lambda: shop.run("mcc down >/dev/null 2>&1", **told))
