@@ -4,19 +4,24 @@ import random
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from drone.access import addresses_of_forges
-from drone.checkouts.mirror import NotNow
+from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.checkouts.pushing import MOST_PUSHED_BYTES, PUSH_SECONDS, CannotPush
+from drone.crew import Crew
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.settings import Settings
+from drone.threads import OwnThreads
+from drone.worker.site import site_of
 from mcc.addresses import AddressRefused, Endpoint
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from tests.drone.checkouts.test_pushing import BRANCH, begun
+from tests.drone.checkouts.git_server import git_server
+from tests.drone.checkouts.test_pushing import BRANCH, SESSION, begun
 from tests.drone.delivery.forge import Failing, FakeForge
 from tests.drone.delivery.scenario import Scenario, scenario
 from tests.drone.delivery.test_interrupted_deliveries import asked, decide
@@ -133,3 +138,27 @@ async def test_private_hosts_of_forges_are_reached_where_a_table_names_them_and_
     nobody = addresses_of_forges(Settings({"HOME": str(tmp_path)}, data_dir=tmp_path))
     with pytest.raises(AddressRefused):
         await nobody.resolve(Endpoint(*named))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_the_git_of_mirrors_reaches_a_private_host_only_where_a_table_of_a_forge_names_it(
+    tmp_path: Path, sandbox: Bubblewrap, served: Scene, is_named: bool
+) -> None:
+    """By the drone's own assembly: a real proxy, and a git that asks it."""
+    authority = pytest.importorskip("drone.egress.authority").Authority(["127.0.0.1"])
+    with git_server(tmp_path / "served", authority.context("127.0.0.1")) as git:
+        address = f"https://127.0.0.1:{git.port}"
+        forges: dict[str, Any] = {"own": {"kind": "gitea", "address": address, "token_env": "T"}} if is_named else {}
+        workspaces = {"git": [{"address": f"{address}/team/*"}]}
+        settings = Settings({"HOME": str(tmp_path)}, data_dir=tmp_path / "drone", forges=forges, workspaces=workspaces)
+        crew = Crew.from_settings(settings)
+        try:
+            checkouts = site_of(settings, crew).checkouts
+            assert checkouts is not None
+            with pytest.raises(CannotFetch) as refused:
+                await replace(checkouts, pauses=()).opened(f"{address}/team/shop", None, SESSION, OwnThreads())
+        finally:
+            await crew.close()
+        # No authority of this machine has signed the certificate of the server; that is seen once it is reached.
+        assert ("certificate" in str(refused.value).lower()) == is_named, str(refused.value)
+        assert is_named or "not reached" in str(refused.value) or "private" in str(refused.value)
