@@ -47,7 +47,12 @@ class ReadDelivery:
 def read_payload(scheme: TriggerScheme, headers: Mapping[str, str], body: str) -> ReadDelivery:
     """Read the body of a delivery. Raises `UnreadableBody`."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    payload = _form(body) if scheme == "slack" and kind == FORM else _json(body)
+    try:
+        payload = _form(body) if scheme == "slack" and kind == FORM else _json(body)
+    except UnreadableBody as problem:
+        # As GitHub sends it, unless told otherwise.
+        advice = " It is a form: let the webhook send application/json." if scheme != "slack" and kind == FORM else ""
+        raise UnreadableBody(f"{problem}{advice}") from problem
     if scheme == "slack":
         return _of_slack(payload)
     event = headers.get(_EVENT.get(scheme, ""), "")

@@ -193,6 +193,17 @@ def test_what_is_no_json_is_unreadable(body: str) -> None:
     assert read("github", body).outcome == "unreadable"
 
 
+def test_a_form_is_told_apart_from_other_bodies_that_are_no_json() -> None:
+    form = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
+    sent = urlencode({"payload": json.dumps(PLAIN)})
+    assert (
+        read("github", sent, form).why == "The body is not JSON. It is a form: let the webhook send application/json."
+    )
+    assert read("github", sent).why == "The body is not JSON."
+    assert read("github", PLAIN, form).outcome == "order"
+    assert "application/json" not in read("slack", "a=1&a=2", form).why
+
+
 @pytest.mark.parametrize(
     "body",
     [{"a": "x" * 9_000_000}, {"a": [0] * 200_000}, {"a": json.loads("[" * 400 + "]" * 400)}, {"a": {"b": "{c}" * 9}}],
