@@ -102,4 +102,5 @@ def opened_shop(place: Path, kind: str = "github") -> Iterator[Shop]:
         try:
             yield shop
         finally:
-            subprocess.run(("mcc", "down"), cwd=home, env=environment, capture_output=True, check=False)
+            if (home / ".local" / "share" / "mcc" / "family.json").exists():
+                subprocess.run((f"{PROGRAMS}/mcc", "down"), cwd=home, env=environment, capture_output=True, check=False)

@@ -5,8 +5,9 @@ import re
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.docs.shop import HOST, Shop, opened_shop
 from tests.docs.test_triggers_of_the_examples import HOW_TO, TOML, merged, recorded
 from tests.drone.delivery.forge import TOKEN, FakeForge, fake_forge
 from tests.forking.popen import family_of_forks
-from tests.mcc.triggers.signing import SECRET, github, slack
+from tests.mcc.triggers.signing import SECRET, gitea, github, slack
 from tests.mcc.webhooks.chats import SLACK_TOKEN, FakeSlack, serving
 from tests.waiting import until
 
@@ -106,6 +107,22 @@ def tables(shop: Shop, lab: FakeForge, chat: FakeSlack) -> str:
     return text
 
 
+@contextmanager
+def started(shop: Shop, text: str) -> Iterator[MCC]:
+    """A family with these tables; all forges have one token, and all senders one secret."""
+    shop.configure(text, SCRIPT)
+    environment = {
+        **shop.environment,
+        **dict.fromkeys(("HUB_TOKEN", "LAB_TOKEN"), TOKEN),
+        "TEAM_BOT_TOKEN": SLACK_TOKEN,
+        **dict.fromkeys(re.findall(r'secret_env = \["(\w+)"\]', text), SECRET),
+    }
+    settings = load(environment, directory=shop.home, host=HOST, port=0)
+    family = Family(settings, Staff(drones=1, slots=4, flower=False), environment=environment)
+    with family_of_forks(family), MCC(family.url, token=family.token) as mcc:
+        yield mcc
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     with ExitStack() as stack:
@@ -114,18 +131,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
         lab = stack.enter_context(fake_forge("gitlab", shop.served.root.parent.parent))
         chat = FakeSlack()
         stack.enter_context(serving(chat))
-        shop.configure(tables(shop, lab, chat), SCRIPT)
-        secrets = re.findall(r'secret_env = \["(\w+)"\]', tables(shop, lab, chat))
-        environment = {
-            **shop.environment,
-            **dict.fromkeys(("HUB_TOKEN", "LAB_TOKEN"), TOKEN),
-            "TEAM_BOT_TOKEN": SLACK_TOKEN,
-            **dict.fromkeys(secrets, SECRET),
-        }
-        settings = load(environment, directory=shop.home, host=HOST, port=0)
-        family = Family(settings, Staff(drones=1, slots=4, flower=False), environment=environment)
-        stack.enter_context(family_of_forks(family))
-        mcc = stack.enter_context(MCC(family.url, token=family.token))
+        mcc = stack.enter_context(started(shop, tables(shop, lab, chat)))
         shop.forge.threads |= {"issues/7": [], "issues/1": [], "issues/12": []}
         lab.threads["merge_requests/3"] = []
         yield Office(shop, mcc, lab, chat)
@@ -182,3 +188,24 @@ def test_a_question_in_a_chat_is_answered_there(office: Office, path: str, kind:
     message = office.chat.messages[-1]
     assert message["thread_ts"] == thread
     assert "In totals.py, by &lt;sum&gt;." in message["text"]
+
+
+@pytest.mark.parametrize(("kind", "theirs"), [("gitlab", "https://gitlab.com"), ("gitea", "https://git.example.org")])
+def test_an_issue_at_another_forge_becomes_a_request_there(tmp_path: Path, kind: str, theirs: str) -> None:
+    page = (HOW_TO / "from-issue-to-pull-request.md").read_text("utf-8")
+    first, others = (TOML.findall(part) for part in page.split(OTHER_FORGES))
+    (block,) = (each for each in others if f'kind = "{kind}"' in each)
+    with opened_shop(tmp_path, kind) as shop:
+        shop.forge.threads["issues/7"] = []
+        text = first[0].partition("[forges.hub]")[0].replace("https://github.com", shop.address)
+        text += block.replace(theirs, shop.address)
+        lines = shop.forge_lines if kind == "gitlab" else f'api = "{shop.forge.api}"\n'
+        text = re.sub(rf'^kind = "{kind}".*\n', f'kind = "{kind}"\n{lines}', text, flags=re.MULTILINE)
+        body = recorded(f"{kind}/issues")
+        with started(shop, text) as mcc:
+            desk = Office(shop, mcc, shop.forge, FakeSlack())
+            token = {"X-Gitlab-Token": SECRET, "X-Gitlab-Event": "Issue Hook"}
+            headers = token if kind == "gitlab" else gitea(body.encode())
+            order = desk.ended(desk.deliver(f"{kind}/issues", body, {**headers, "Content-Type": "application/json"}))
+            assert [request["head"] for request in shop.forge.requests.values()] == [shop.branch()]
+            assert "The last row is counted now." in comment(shop.forge, "issues/7", order)
