@@ -1,7 +1,4 @@
-"""What holds in every test: properties are judged by what they say, and no test reads its user's own configuration.
-
-How tests are spread over processes: a group or else a file by one of them, so that what its tests share is made once.
-"""
+"""What holds in every test: properties are judged by what they say, and no test reads its user's own configuration."""
 
 import gc
 import os
@@ -11,7 +8,8 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import settings
-from xdist.scheduler import LoadGroupScheduling
+
+from tests.spreading import ByGroupOrFile
 
 settings.register_profile("mcc", deadline=None)
 settings.load_profile("mcc")
@@ -37,22 +35,13 @@ gc.set_threshold(700, 20, 100)
 gc.disable()  # while they are collected, of which hardly anything can be freed
 
 
-class ByGroupOrFile(LoadGroupScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        scope: str = super()._split_scope(nodeid)
-        return scope.partition("::")[0]
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroupOrFile | None:
     return ByGroupOrFile(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes longest begins first: families that wait for leases, then other groups, which start slowly.
-
-    Those that wait leave the cores to the tests of the other processes.
-    """
+    """What takes longest begins first: families that wait for leases, then other groups, which start slowly."""
     if getattr(config.option, "loadgroup", False):
         items.sort(key=_turn)
 
