@@ -6,7 +6,6 @@ import typer
 
 from mcc.cli.command import USAGE, clock, fail, listed_id, print_table, say
 from mcc.cli.server import ServiceCall, list_by_default, service_command
-from mcc.contracts.replies import is_reply
 from mcc.view.output import brief
 
 if TYPE_CHECKING:
@@ -177,6 +176,8 @@ def deliveries(
 
     Example: mcc webhooks deliveries --state dead
     """
+    from mcc.contracts.replies import is_reply
+
     names = {each.id: each.name for each in call.client.webhooks.list()}
     wanted = None if endpoint is None else _endpoint_id(call, endpoint)
     items = call.client.webhooks.deliveries(state=state, endpoint=wanted, order_id=order_id, limit=limit).items
@@ -232,6 +233,8 @@ def replay(
 
 def _endpoint_id(call: ServiceCall, named: str) -> str:
     """The id of the endpoint of this name or id. Exits where there is none."""
+    from mcc.contracts.replies import is_reply
+
     return named if is_reply(named) else _webhook(call, named).id
 
 
