@@ -7,9 +7,16 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from mcc.configuration.triggers import TriggerScheme
+from mcc.rules.patterns import Pattern
 
 REPLY_MARK = "<!-- mcc-reply:"
 """Begins what this service has written at a forge. A delivery that holds it starts nothing."""
+
+MADE_BY_US = "mcc_reply"
+"""The type of the metadata of our messages in Slack; the rest of it is the id of the order."""
+
+_MARK_KEPT = Pattern(r"mcc-reply:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What is left of the mark where a tracker writes comments in its own way."""
 
 LINEAR_LATE_SECONDS = 60
 FORM = "application/x-www-form-urlencoded"
@@ -75,7 +82,9 @@ def is_late(scheme: TriggerScheme, payload: Any, at: float) -> bool:
 
 def is_own(scheme: TriggerScheme, payload: Any) -> bool:
     """Whether it tells of something that this service has written itself."""
-    return (scheme == "slack" and _is_own_bot(payload)) or any(REPLY_MARK in text for text in _texts(payload))
+    return (scheme == "slack" and _is_own_bot(payload)) or any(
+        REPLY_MARK in text or ("mcc-reply:" in text and _MARK_KEPT.search(text)) for text in _texts(payload)
+    )
 
 
 def _is_own_bot(payload: Any) -> bool:
@@ -84,6 +93,10 @@ def _is_own_bot(payload: Any) -> bool:
         return False
     # One that is changed, as by the preview of a link in it, stands within the event.
     for message in (event, event.get("message"), event.get("previous_message")):
+        metadata = message.get("metadata") if isinstance(message, Mapping) else None
+        if isinstance(metadata, Mapping) and metadata.get("event_type") == MADE_BY_US:
+            # Another installation's, too: two that answer each other would never end.
+            return True
         if isinstance(message, Mapping) and message.get("bot_id"):
             # The app that it is sent to, and the app that wrote the message, where Slack tells it.
             profile = message.get("bot_profile")

@@ -11,14 +11,12 @@ from mcc.configuration.replies import LinearTable, SlackTable
 from mcc.contracts.ids import derived_id
 from mcc.contracts.replies import LinearReply, SlackReply
 from mcc.forges.wire import ForgeBusy, ForgeRefused, ForgeWire, words_of
+from mcc.triggers.payload import MADE_BY_US
 from mcc.webhooks.reply_places import CLOCKS_APART, MOST_PAGES, NEWEST
 from mcc.webhooks.reply_text import ReplyText
 
 SLACK_CHARACTERS = 39_000
 """Of one message; Slack cuts those of more than 40,000."""
-
-MADE_BY_US = "mcc_reply"
-"""The type of the metadata of our messages; the rest of it is the id of the order."""
 
 _BUSY = ("ratelimited", "rate_limited", "service_unavailable", "team_added_to_org")
 _BROKEN = ("fatal_error", "internal_error", "request_timeout")

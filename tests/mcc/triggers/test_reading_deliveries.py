@@ -94,6 +94,10 @@ def test_a_ping_starts_nothing() -> None:
     assert read("github", {"zen": "x"}, {"x-github-event": "ping"}).outcome == "no_match"
 
 
+NOW = {"webhookTimestamp": AT * 1_000}
+OURS = {"event_type": "mcc_reply", "event_payload": {"order": "0190a000"}}
+
+
 @pytest.mark.parametrize(
     ("scheme", "body", "outcome"),
     [
@@ -104,6 +108,14 @@ def test_a_ping_starts_nothing() -> None:
         ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "bot_profile": {"app_id": "A"}}}, "own"),
         ("slack", {"event": {"bot_id": "B"}}, "own"),
         ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "app_id": "another"}}, "order"),
+        (
+            "linear",
+            {**NOW, "a": "\\\\<!\u2013\u2013 mcc-reply:0190a000-0000-7000-8000-000000000001 \u2013\u2013>"},
+            "own",
+        ),
+        ("linear", {**NOW, "a": "mcc-reply:0190a000"}, "order"),
+        ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "app_id": "C", "metadata": OURS}}, "own"),
+        ("slack", {"api_app_id": "A", "event": {"bot_id": "B", "app_id": "C", "metadata": {}}}, "order"),
         ("slack", {"api_app_id": "A", "event": {"message": {"bot_id": "B", "app_id": "A"}}}, "own"),
         ("slack", {"api_app_id": "A", "event": {"previous_message": {"bot_id": "B"}, "message": {}}}, "own"),
         ("slack", {"api_app_id": "A", "event": {"message": {"user": "U", "app_id": "A"}}}, "order"),
