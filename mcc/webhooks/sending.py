@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,9 @@ SHOWN_CHARACTERS = 200
 
 RETRY_AFTER_SECONDS = 3_600.0
 """A receiver may ask for so much patience, and is tried again after that in any case."""
+
+SAID_SECONDS = 2.0
+"""For what a receiver says of its failure."""
 
 GONE = 410
 
@@ -118,18 +122,21 @@ class WebhookSender:
         async with httpx.AsyncHTTPTransport(verify=self._trust, trust_env=False) as transport:
             response = await transport.handle_async_request(request)
             try:
-                return _answer(response, await _beginning(response))
+                # Whoever has taken it need not say more.
+                return _answer(response, "" if response.is_success else await _beginning(response))
             finally:
                 await response.aclose()
 
 
 async def _beginning(response: httpx.Response) -> str:
-    """As much of the answer as is read."""
+    """As much of the answer as is read. Its status counts, however its text ends."""
     held = b""
-    async for piece in response.aiter_raw(READ_BYTES):
-        held += piece
-        if len(held) >= READ_BYTES:
-            break
+    with suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(SAID_SECONDS):
+            async for piece in response.aiter_raw(READ_BYTES):
+                held += piece
+                if len(held) >= READ_BYTES:
+                    break
     return held[:READ_BYTES].decode("utf-8", "replace")
 
 

@@ -1,12 +1,14 @@
 """One try: where it may go, how long it may take, what of the answer counts."""
 
+import asyncio
+
 import httpx
 import pytest
 
 from mcc.addresses import AddressRefused, AddressRule
 from mcc.configuration.network import WebhookSettings
 from mcc.webhooks.sending import CONNECT_SECONDS, TRY_SECONDS, WebhookForm, WebhookSender
-from tests.mcc.webhooks.receiver import answering, of_this_machine, receiving, sender_to
+from tests.mcc.webhooks.receiver import Receiver, answering, of_this_machine, receiving, sender_to
 
 BODY = b'{"type":"webhook.test"}'
 
@@ -35,6 +37,24 @@ async def test_a_receiver_that_says_nothing_is_cut_off_after_its_time() -> None:
         answer = await sender_to(receiver, try_seconds=0.3).post(receiver.url, {}, BODY)
     assert (answer.status, answer.error) == (None, "no answer within 0.3 s")
     assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize("status", [200, 410])
+@pytest.mark.parametrize("begun", ["Content-Length: 10\r\n\r\nno", "Transfer-Encoding: chunked\r\n\r\n"])
+@pytest.mark.parametrize("is_cut", [True, False])
+async def test_a_status_counts_however_its_text_ends(status: int, begun: str, is_cut: bool) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(BODY)
+        writer.write(f"HTTP/1.1 {status} Said\r\n{begun}".encode())
+        if not is_cut:
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    receiver = Receiver(server.sockets[0].getsockname()[1])
+    answer = await sender_to(receiver, try_seconds=30.0).post(receiver.url, {}, BODY)
+    server.close()
+    assert (answer.status, answer.delivered, answer.gone) == (status, status == 200, status == 410)
 
 
 async def test_of_an_answer_without_end_only_the_beginning_is_read() -> None:
