@@ -17,6 +17,7 @@ PAGE = 50
 """How many requests are looked through where a forge cannot be asked for those of a branch."""
 
 _CONFLICTS = (409, 422)
+_MOST_NUMBER, _MOST_ADDRESS = 2**53, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class GitLabProject:
         state = _text(said, "state")
         return MergeRequest(
             _number(said, "iid"),
-            _text(said, "web_url"),
+            _address(said, "web_url"),
             "merged" if state == "merged" else "closed" if state == "closed" else "open",
             _text(said, "description"),
             _text(said, "target_branch"),
@@ -208,7 +209,7 @@ def _pull(item: object) -> MergeRequest:
     is_merged = bool(said.get("merged") or said.get("merged_at"))
     return MergeRequest(
         _number(said, "number"),
-        _text(said, "html_url"),
+        _address(said, "html_url"),
         "merged" if is_merged else "closed" if _text(said, "state") == "closed" else "open",
         _text(said, "body"),
         _text(_object(said.get("base")), "ref"),
@@ -230,9 +231,15 @@ def _object(value: object) -> Mapping[str, Any]:
 
 def _number(said: Mapping[str, Any], name: str) -> int:
     number = said.get(name)
-    if not isinstance(number, int):
+    if type(number) is not int or not 0 < number < _MOST_NUMBER:
         raise ForgeRefused(f"What the forge answered has no {name}: is this the address of its API?")
     return number
+
+
+def _address(said: Mapping[str, Any], name: str) -> str:
+    """What people follow; "" for what is no address of the web."""
+    address = _text(said, name)
+    return address if address.startswith(("https://", "http://")) and len(address) <= _MOST_ADDRESS else ""
 
 
 def _text(said: Mapping[str, Any], name: str) -> str:

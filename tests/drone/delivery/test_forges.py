@@ -89,6 +89,23 @@ async def test_what_a_forge_refuses_is_told_in_its_words(forge: FakeForge, serve
         assert "token is wrong, or has ended" in str(wrong.value)
 
 
+@pytest.mark.parametrize("number", [10**30, 0, -1, True, "7", None])
+async def test_a_number_that_no_request_has_is_not_understood(forge: FakeForge, number: object) -> None:
+    answered = {"number": number, "iid": number, "html_url": "https://x", "head": {}, "base": {}}
+    forge.failing.append(Failing(201, body=answered))
+    async with client(forge) as project:
+        with pytest.raises(ForgeRefused, match=r"has no (number|iid)"):
+            await project.open(NEW)
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", f"https://x/{'y' * 3_000}", "//x", 7])
+async def test_an_address_that_nobody_should_follow_is_none(forge: FakeForge, address: object) -> None:
+    answered = {"number": 7, "iid": 7, "html_url": address, "web_url": address, "head": {}, "base": {}}
+    forge.failing.append(Failing(201, body=answered))
+    async with client(forge) as project:
+        assert (await project.open(NEW)).url == ""
+
+
 @pytest.mark.parametrize("token", ["a-secret\n", "a-secret\r\nx: y", "a-secret\0", "a-secret-ö"])
 async def test_a_token_that_no_header_can_hold_is_told_without_it(github: FakeForge, token: str) -> None:
     async with client(github, token) as project:
