@@ -133,7 +133,7 @@ async def _beginning(response: httpx.Response) -> str:
     held = b""
     with suppress(TimeoutError, httpx.HTTPError):
         async with asyncio.timeout(SAID_SECONDS):
-            async for piece in response.aiter_raw(READ_BYTES):
+            async for piece in response.aiter_raw():
                 held += piece
                 if len(held) >= READ_BYTES:
                     break

@@ -55,6 +55,7 @@ async def test_a_status_counts_however_its_text_ends(status: int, begun: str, is
     answer = await sender_to(receiver, try_seconds=30.0).post(receiver.url, {}, BODY)
     server.close()
     assert (answer.status, answer.delivered, answer.gone) == (status, status == 200, status == 410)
+    assert answer.error == ("" if answer.delivered else "it answered 410: no" if "no" in begun else "it answered 410")
 
 
 async def test_of_an_answer_without_end_only_the_beginning_is_read() -> None:
