@@ -25,8 +25,10 @@ const RunOutcome = ({ run }) => html`
   ${run.why && html`<span class="two">${visible(run.why)}</span>`}
 `;
 
-const standing = ({ paused, next }) =>
-  paused ? html`<span class="chip">paused</span>` : !next[0] && html`<span class="chip">ended</span>`;
+const standing = ({ paused, next, until }) =>
+  (paused || !next[0]) && html`<span class="chip">
+    ${paused ? "paused" : Date.parse(until) < Date.now() ? "ended" : "nothing comes"}
+  </span>`;
 
 function ScheduleList() {
   const { data, error, more } = useLively("schedules?limit=100");
