@@ -73,7 +73,8 @@ def git_server(root: Path, context: ssl.SSLContext, token: str | None = None) ->
                 "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
                 "REMOTE_ADDR": "127.0.0.1",
             }
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            body = self._body()
+            environment["CONTENT_LENGTH"] = str(len(body))
             done = subprocess.run(
                 ("git", "http-backend"), input=body, env=environment, stdout=subprocess.PIPE, check=False
             )
@@ -85,6 +86,17 @@ def git_server(root: Path, context: ssl.SSLContext, token: str | None = None) ->
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        def _body(self) -> bytes:
+            """What is sent; in chunks, as git sends more than a megabyte."""
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            pieces: list[bytes] = []
+            while size := int(self.rfile.readline(), 16):
+                pieces.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(pieces)
 
         do_GET = do_POST = _serve
 

@@ -123,6 +123,14 @@ async def test_a_push_of_too_many_bytes_is_not_begun_and_says_what_to_do(
         await replace(push, most_bytes=400_000).push(commit, BRANCH)
 
 
+async def test_what_git_sends_in_chunks_arrives(tmp_path: Path, sandbox: Bubblewrap, served: Scene) -> None:
+    async with begun(tmp_path, sandbox) as (_, checkout, push):
+        commit = checkout.commit("large", {"large.bin": random.Random(1).randbytes(2_500_000)})
+        await push.look(commit, None, BRANCH)
+        await push.push(commit, BRANCH)
+        assert served.git("rev-parse", BRANCH) == commit
+
+
 async def test_private_hosts_of_forges_are_reached_where_a_table_names_them_and_by_no_other_rule(
     tmp_path: Path,
 ) -> None:
