@@ -54,7 +54,7 @@ class DoorTally:
     def line(self) -> str:
         fate = f"{len(self.problems)} violations" if self.problems else "kept"
         return (
-            f"{self.door:10}seed {self.seed:<6}{self.cut:6} cut{self.killed:4} killed{self.orders:6} orders"
+            f"{self.door:11}seed {self.seed:<6}{self.cut:6} cut{self.killed:4} killed{self.orders:6} orders"
             f"{self.ends:6} ends{self.twice:3} twice{self.lost:3} lost{self.seconds:8.1f} s  {fate}"
         )
 
