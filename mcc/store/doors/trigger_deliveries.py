@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.callers import TRIGGER_DOOR, Actor
+from mcc.contracts.control import ControlKind
 from mcc.contracts.ids import named_session_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.replies import ReplyTarget
@@ -19,7 +20,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.store.database.clock import micros, moment
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import BadEntry, SomeRefused, StoreRefused
-from mcc.store.database.tables import ORDERS, REPLIES, SESSIONS, TRIGGER_DELIVERIES, among
+from mcc.store.database.tables import CONTROLS, ORDERS, REPLIES, SESSIONS, TRIGGER_DELIVERIES, among
 from mcc.store.documents.changes import OpenChanges
 from mcc.store.rows.order_rows import text_json, text_of
 from mcc.store.work.document_orders import OrderedDocument, ordered_document
@@ -86,16 +87,26 @@ _SESSION = (
 _ADD_REPLY = sa.insert(REPLIES).values(order_id=sa.bindparam("order"), target_json=sa.bindparam("target"))
 _IS_HEARD = sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted")).values(has_webhook=True)
 """So that its end is noted."""
-_LATELY = (
-    sa.select(ORDERS.c.id)
-    .where(
-        ORDERS.c.session_id == sa.bindparam("wanted"),
-        ORDERS.c.session_seq > sa.bindparam("after"),
+_OF_SESSION = (
+    ORDERS.c.session_id == sa.bindparam("wanted"),
+    ORDERS.c.session_seq > sa.bindparam("after"),
+)
+_LATELY = sa.union_all(
+    sa.select(ORDERS.c.id).where(
+        *_OF_SESSION,
         ORDERS.c.created_at > sa.bindparam("since"),
         sa.func.substr(ORDERS.c.door, 1, len(TRIGGER_DOOR)) == TRIGGER_DOOR,
-    )
-    .limit(sa.bindparam("most"))
-)
+    ),
+    # What steers a turn is read by the model as a turn is.
+    sa.select(CONTROLS.c.id)
+    .join(ORDERS, ORDERS.c.id == CONTROLS.c.order_id)
+    .where(
+        *_OF_SESSION,
+        CONTROLS.c.requested_at > sa.bindparam("since"),
+        CONTROLS.c.kind == ControlKind.STEER.value,
+        sa.func.substr(CONTROLS.c.door, 1, len(TRIGGER_DOOR)) == TRIGGER_DOOR,
+    ),
+).limit(sa.bindparam("most"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,17 @@ def test_a_session_takes_so_many_turns_an_hour(scene: Scene) -> None:
     assert placed(scene, "3", order(session="a", turns=2)).verdict == "placed"
 
 
+def test_what_steers_a_turn_counts_as_one(scene: Scene) -> None:
+    first = placed(scene, "1", order(session="a", turns=3))
+    assert first.order_id is not None
+    scene.hold(first.order_id)
+    steering = replace(order(session="a", turns=3), new=NewOrder(prompt="Also there", when_busy=WhenBusy.STEER))
+    assert [placed(scene, key, steering).verdict for key in "2345"] == ["placed", "placed", "refused", "refused"]
+    assert placed(scene, "6", order(session="a", turns=3)).verdict == "refused"
+    scene.clock.advance(3_601)
+    assert placed(scene, "4", steering).verdict == "placed"
+
+
 def test_deliveries_are_counted_by_trigger_and_what_they_came_to(scene: Scene) -> None:
     deliveries = scene.store.trigger_deliveries
     since = scene.clock.now()
