@@ -23,7 +23,7 @@ from drone.checkpoints.store import StoreBroken
 from drone.delivery.committing import Committing
 from drone.delivery.delivery_record import DeliveryRecord, DeliveryTarget
 from drone.delivery.forges import AlreadyOpen, ForgeClient, MergeRequest, NewMergeRequest
-from drone.delivery.request_text import RequestSummary, changed_body, new_body, session_in, title_line
+from drone.delivery.request_text import RequestSummary, changed_body, mark_of, new_body, session_in, title_line
 from drone.sandbox.places.paths import PathError
 from drone.tools.frame.tool import ToolFailed
 from mcc.contracts.entry import Origin
@@ -316,7 +316,8 @@ class Delivering:
                 known = await self._open_request(branch)
                 if known is None:
                     raise CannotDeliver(f"The forge has a request that it does not show: {problem}") from problem
-        if session_in(known.body) not in (None, said.session_id):
+        # People may quote the mark of another one beside ours.
+        if mark_of(said.session_id) not in known.body and session_in(known.body) is not None:
             raise CannotDeliver(f"Request {known.number} of {branch} is that of another session: name another branch.")
         is_ours = is_again and known.body == new.body
         body = changed_body(known.body, said)

@@ -48,12 +48,13 @@ async def test_a_later_turn_updates_its_own_part_of_the_request_and_leaves_what_
     async with scenario(tmp_path, sandbox, served, forge) as here:
         first = await here.delivered("Mend it")
         (request,) = forge.requests.values()
-        request["body"] = f"Mine before.\n{request['body']}\nMine after."
+        other = "<!-- mcc-session:0190a000-0000-7000-8000-000000000001 -->"
+        request["body"] = f"Mine before, as {other}.\n{request['body']}\nMine after."
         second = await here.delivered("And more", session_id=first.session_id)
         assert second.delivery is not None and second.delivery.request is not None
         assert not second.delivery.request.created and len(forge.requests) == 1
         body = request["body"]
-        assert body.startswith("Mine before.\n") and body.endswith("\nMine after.")
+        assert body.startswith(f"Mine before, as {other}.\n") and body.endswith("\nMine after.")
         assert second.id in body and first.id not in body
         assert here.on_remote(here.branch_of(first)) == second.delivery.commit != first.delivery.commit  # type: ignore[union-attr]
 
