@@ -62,7 +62,7 @@ class Timetable(Closed):
 
 
 def shown_order(order: JsonObject) -> JsonObject:
-    """The order of a schedule, its `webhook_url` without the values of its query, as orders are shown."""
+    """The order of a schedule or trigger, its `webhook_url` without the values of its query, as orders are shown."""
     url = order.get("webhook_url")
     return {**order, "webhook_url": shown_url(url)} if isinstance(url, str) else order
 

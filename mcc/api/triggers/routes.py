@@ -11,6 +11,7 @@ from mcc.api.problems import Refusal
 from mcc.api.service import API, PAGE_LIMIT, Service, ServiceHere, WindowHere, answer, answers, whole
 from mcc.api.triggers.ready import ReadyTrigger
 from mcc.contracts.answers import Listing
+from mcc.contracts.schedules import shown_order
 from mcc.contracts.similar import did_you_mean
 from mcc.contracts.triggers import Trigger, TriggerDelivery
 
@@ -59,7 +60,7 @@ def _triggers(service: Service, public: str) -> Sequence[Trigger]:
                 when=table.when,
                 session=table.session,
                 reply=table.reply.model_dump(exclude_unset=True) if table.reply else None,
-                order=table.order,
+                order=shown_order(table.order),
                 turns_an_hour=table.turns_an_hour,
                 max_body_mb=table.max_body_mb,
                 last=next(iter(deliveries.list(name, most=1)), None),

@@ -40,7 +40,12 @@ TABLES: dict[str, Any] = {
     "issues": ISSUES,
     "chat": {"path": "chat", "scheme": "slack", "secret_env": ["A"], "order": {"prompt": "{payload.text}"}},
     "any": {"path": "any", "scheme": "standard", "secret_env": ["B"], "order": {"prompt": "{payload}"}},
-    "small": {**ISSUES, "path": "small", "max_body_mb": 0.001},
+    "small": {
+        **ISSUES,
+        "path": "small",
+        "max_body_mb": 0.001,
+        "order": {"prompt": "x", "webhook_url": "https://a.b/?t=hush"},
+    },
 }
 LABELED = {"action": "labeled", "repository": "team/app", "number": 7, "title": "Broken"}
 
@@ -317,6 +322,7 @@ async def test_triggers_are_listed_without_their_secrets(hooks: httpx.AsyncClien
     assert items["issues"]["url"] == "http://127.0.0.1:8420/hooks/github/issues"
     assert items["issues"]["principal"] == "trigger:issues" and items["issues"]["last"]["verdict"] == "placed"
     assert items["chat"]["last"] is None and SECRET not in answer.text
+    assert items["small"]["order"]["webhook_url"] == "https://a.b/?t=…"
 
 
 async def test_deliveries_are_read_a_page_at_a_time_by_operators(
