@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from drone.checkouts.mirror import CannotFetch, Mirrors, NotNow, is_broken
@@ -137,18 +139,19 @@ class Checkouts:
         """Inside, this task alone uses the mirror of this name, of all tasks and all drones of this machine. Raises
         `NotNow` where another drone keeps it for `lock_seconds`, OSError."""
         async with self.busy.setdefault(name, asyncio.Lock()):
-            lock = await self._locked(name, threads)
+            lock = _TakenLock(partial(self.mirrors.hold, name))
             try:
+                await self._take(lock, threads)
                 yield
             finally:
-                os.close(lock)
+                lock.give_back()
 
-    async def _locked(self, name: str, threads: OwnThreads) -> int:
+    async def _take(self, lock: "_TakenLock", threads: OwnThreads) -> None:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self.lock_seconds
         while True:
             try:
-                return await threads.tool(self.mirrors.hold, name)
+                return await threads.tool(lock.take)
             except NotNow:
                 if loop.time() >= give_up:
                     raise
@@ -210,3 +213,29 @@ def _write_page(place: Path, made: Checkout) -> None:
         # The page says that the checkout is whole, so it must not survive a crash as an empty file.
         os.fsync(page.fileno())
     draft.replace(place / PAGE)
+
+
+class _TakenLock:
+    """A lock that is taken in a thread. Given back while it is being taken, as when whoever waits for it is cancelled,
+    it is let go once it is there."""
+
+    def __init__(self, hold: Callable[[], int]) -> None:
+        self._hold = hold
+        self._fd: int | None = None
+        self._over = False
+        self._changing = threading.Lock()
+
+    def take(self) -> None:
+        """Raises what `hold` does."""
+        fd = self._hold()
+        with self._changing:
+            if not self._over:
+                self._fd = fd
+                return
+        os.close(fd)
+
+    def give_back(self) -> None:
+        with self._changing:
+            fd, self._fd, self._over = self._fd, None, True
+        if fd is not None:
+            os.close(fd)

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drone.access import CHECKOUTS, roots_of
-from drone.checkouts.mirror import CannotFetch, NotNow
+from drone.checkouts.mirror import CannotFetch, Mirrors, NotNow
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.places.paths import PathError
 from drone.settings import Settings
@@ -16,6 +17,7 @@ from drone.threads import OwnThreads
 from mcc.configuration.workspaces import git_address
 from tests.drone.checkouts.drone_site import checkouts_in, site
 from tests.drone.tools.git_scene import Scene
+from tests.waiting import eventually
 
 TOKEN = "t0ken-that-nobody-sees"
 SESSION = "0199a3c0-0000-7000-8000-000000000001"
@@ -166,6 +168,41 @@ async def test_a_drone_waits_for_another_one_of_its_machine_that_fetches(
         assert not waiting.done() and here.served.asked == []
         os.close(lock)
         assert (await waiting).root.is_dir()
+
+
+class SlowMirrors(Mirrors):
+    """Keeps who takes a lock waiting when it has it."""
+
+    def hold(self, name: str) -> int:
+        fd = super().hold(name)
+        ENTERED.set()
+        GO_ON.wait()
+        return fd
+
+
+ENTERED, GO_ON = threading.Event(), threading.Event()
+
+
+async def test_who_is_cancelled_while_it_takes_the_lock_on_a_mirror_does_not_keep_it(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    async with site(tmp_path, sandbox) as here:
+        mirrors = here.checkouts.mirrors
+        slow = replace(here.checkouts, mirrors=SlowMirrors(mirrors.sandbox, mirrors.directory, mirrors.open))
+        opening = asyncio.create_task(slow.opened(here.served.address(), None, SESSION, OwnThreads()))
+        await eventually(ENTERED.is_set)
+        opening.cancel()
+        await asyncio.wait({opening})
+        GO_ON.set()
+        await eventually(lambda: is_free(mirrors, mirrors.name(git_address(here.served.address()))))
+
+
+def is_free(mirrors: Mirrors, name: str) -> bool:
+    try:
+        os.close(mirrors.hold(name))
+    except NotNow:
+        return False
+    return True
 
 
 async def test_remains_of_a_killed_git_are_removed_and_a_damaged_mirror_is_made_anew(
