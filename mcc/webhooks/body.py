@@ -31,7 +31,7 @@ _STATUS = {
 
 def body_of(happening: Happening, public_url: str, redactor: Redactor) -> bytes:
     """As JSON, without the secrets that are known here, and with what nobody sees as escapes."""
-    data: dict[str, Any] = {**_said(happening), "links": _links(happening.order, public_url), **happening.of}
+    data: dict[str, Any] = {**_said(happening, redactor), "links": _links(happening.order, public_url), **happening.of}
     whole = {"type": happening.type, "timestamp": happening.at, "data": data}
     encoded = _encoded(whole, redactor)
     if len(encoded) > BODY_BYTES and data["result"] is not None:
@@ -46,22 +46,25 @@ def _encoded(value: Mapping[str, Any], redactor: Redactor) -> bytes:
     return escape_invisible_json(plain)
 
 
-def _said(happening: Happening) -> dict[str, Any]:
+def _said(happening: Happening, redactor: Redactor) -> dict[str, Any]:
+    # Nothing is cut before its secrets are gone: of half a one nobody would know that it is one.
     order, outcome = happening.order, happening.outcome
     delivery = None if outcome is None else outcome.delivery
     if delivery is not None and delivery.why is not None:
-        delivery = delivery.model_copy(update={"why": shortened(delivery.why, WHY_BYTES)})
+        delivery = delivery.model_copy(update={"why": shortened(redactor.text(delivery.why), WHY_BYTES)})
     said: dict[str, Any] = {
         "seq": happening.seq,
         "order": None if order is None else {name: getattr(order, name) for name in ToldOrder.__slots__},
         "status": _STATUS.get(happening.type),
         "reason": None,
         "detail": None,
-        "answer": None if outcome is None or outcome.answer is None else shortened(outcome.answer, ANSWER_BYTES),
+        "answer": None
+        if outcome is None or outcome.answer is None
+        else shortened(redactor.text(outcome.answer), ANSWER_BYTES),
         "result": None if outcome is None else outcome.result,
         "usage": None,
         "delivery": delivery,
-        "item": _item(happening),
+        "item": _item(happening, redactor),
     }
     match happening.entry.data if happening.entry else None:
         case OrderFinished() as end:
@@ -73,12 +76,12 @@ def _said(happening: Happening) -> dict[str, Any]:
     return said
 
 
-def _item(happening: Happening) -> Any:
+def _item(happening: Happening, redactor: Redactor) -> Any:
     item = happening.item
     preview = getattr(item, "preview", None)
     if item is None or preview is None:
         return item
-    cut = shortened(preview.text, PREVIEW_BYTES)
+    cut = shortened(redactor.text(preview.text), PREVIEW_BYTES)
     return item.model_copy(update={"preview": preview.model_copy(update={"text": cut})})
 
 

@@ -71,6 +71,22 @@ def test_long_answers_are_cut_and_results_left_out_of_long_bodies() -> None:
     assert said(ended(answer="x", result="x" * BODY_BYTES))["result"] is None
 
 
+def test_a_secret_at_the_cut_is_gone_as_a_whole() -> None:
+    secret = "sesame-open-1234567890"
+    long = f"{'x' * (ANSWER_BYTES - 12)} {secret} end"
+    why = f"{'x' * (WHY_BYTES - 12)} {secret} end"
+    fact = ApprovalRequested(
+        approval_id="a", call_id="c", tool="edit_file", digest="d", preview=ShownPreview(kind="diff", text=long)
+    )
+    asked = Entry(order_id=ORDER_ID, seq=3, at=AT, record_id=ORDER_ID, agent="master", data=fact)
+    item = item_when_asked(ORDER_ID, asked)
+    for happening in (
+        ended(answer=long, delivery=GitDelivery(why=why)),
+        Happening(WebhookType.APPROVAL, AT, 3, ORDER, asked, item=item),
+    ):
+        assert b"sesame" not in body_of(happening, "https://mcc.test", Redactor((secret,)))
+
+
 def test_the_preview_of_an_item_is_cut() -> None:
     preview = ShownPreview(kind="diff", text="x" * (2 * PREVIEW_BYTES))
     fact = ApprovalRequested(approval_id="a", call_id="c", tool="edit_file", digest="d", preview=preview)
