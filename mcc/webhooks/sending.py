@@ -14,6 +14,7 @@ import httpx
 import mcc
 from mcc.addresses import AddressRefused, AddressRule, Endpoint, HostList, Url, url_of
 from mcc.configuration.network import WebhookSettings, endpoints_of
+from mcc.contracts.webhook_urls import UNSHOWN
 
 CONNECT_SECONDS, TRY_SECONDS = 5.0, 15.0
 READ_BYTES = 4 * 1024
@@ -22,6 +23,9 @@ SHOWN_CHARACTERS = 200
 
 RETRY_AFTER_SECONDS = 3_600.0
 """A receiver may ask for so much patience, and is tried again after that in any case."""
+
+SHORTEST_VALUE = 4
+"""Of a query, that is looked for in what a receiver says."""
 
 SAID_SECONDS = 2.0
 """For what a receiver says of its failure."""
@@ -123,7 +127,12 @@ class WebhookSender:
             response = await transport.handle_async_request(request)
             try:
                 # Whoever has taken it need not say more.
-                return _answer(response, "" if response.is_success else await _beginning(response))
+                said = "" if response.is_success else await _beginning(response)
+                for part in url.target.partition("?")[2].split("&"):
+                    # Pages that are not found name their address, with what is secret in it.
+                    value = part.partition("=")[2] or part
+                    said = said.replace(value, UNSHOWN) if len(value) >= SHORTEST_VALUE else said
+                return _answer(response, said)
             finally:
                 await response.aclose()
 

@@ -39,6 +39,12 @@ async def test_a_receiver_that_says_nothing_is_cut_off_after_its_time() -> None:
     assert len(receiver.received) == 1
 
 
+async def test_a_receiver_that_repeats_its_address_tells_nobody_the_secret_in_it() -> None:
+    async with receiving(answering(404, body=b"no page /hook?t=sesame-open&sesame-shut&a=1 (sesame-open)")) as receiver:
+        answer = await sender_to(receiver).post(f"{receiver.url}?t=sesame-open&sesame-shut&a=1", {}, BODY)
+    assert answer.error == "it answered 404: no page /hook?t=…&…&a=1 (…)"
+
+
 @pytest.mark.parametrize("status", [200, 410])
 @pytest.mark.parametrize("begun", ["Content-Length: 10\r\n\r\nno", "Transfer-Encoding: chunked\r\n\r\n"])
 @pytest.mark.parametrize("is_cut", [True, False])
