@@ -1,6 +1,7 @@
 """Waiting for what tells nobody that it has happened: other processes, threads of others."""
 
 import asyncio
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,16 @@ def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> 
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         threading.Event().wait(next(pause))
+
+
+def readable(fd: int, seconds: float) -> bool:
+    """Whether there is something to read, or for a pidfd whether its process has ended, within so many seconds.
+
+    `select.select` takes no descriptor above 1,023, and a process that runs many tests may have as many.
+    """
+    polled = select.poll()
+    polled.register(fd, select.POLLIN)
+    return bool(polled.poll(seconds * 1000))
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:

@@ -102,9 +102,11 @@ def end_family(data_dir: Path, family: Presence) -> None:
     try:
         if not _holds(data_dir, family.pid):
             raise _not_here(data_dir, family)
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
         for seconds in (ORDERLY_SECONDS, FORCED_SECONDS):
             signal.pidfd_send_signal(process, signal.SIGTERM)
-            if select.select([process], [], [], seconds)[0]:
+            if ended.poll(seconds * 1000):
                 return
     except ProcessLookupError:
         return

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import select
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import pytest
 
 from drone.sandbox.custody import Custody
 from tests.hostile.searching import ALL, custody_of_a_drone, searched
+from tests.waiting import readable
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def held(pid: int) -> None:
 
 
 def ended(pidfd: int) -> bool:
-    return bool(select.select([pidfd], [], [], 30)[0])
+    return readable(pidfd, 30)
 
 
 def test_it_has_limits_and_a_group_of_its_own(program: Path, aside: ThreadPoolExecutor) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from mcc.side_process import ANSWER_BYTES, MEMORY_BYTES, CutOff, SideProcess
 from tests.mcc import side_work
+from tests.waiting import readable
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def wait_until_gone(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        select.select([watch], [], [])
+        readable(watch, 3600)
     finally:
         os.close(watch)
 

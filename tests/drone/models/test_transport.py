@@ -1,7 +1,6 @@
 """The transport over real sockets on this machine: connections, timeouts and failures."""
 
 import asyncio
-import select
 import socket
 import ssl
 import sys
@@ -17,6 +16,7 @@ from drone.models.body import Body, body_of
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import ModelEndpoint, Remote, Timeouts
 from drone.models.transport import ModelWire, Target
+from tests.waiting import readable
 
 BEGUN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -347,8 +347,7 @@ class Peer:
 
 
 def received_at_once(guest: socket.socket) -> bytes:
-    readable, _, _ = select.select([guest], [], [], 5.0)
-    return guest.recv(1 << 20) if readable else b""
+    return guest.recv(1 << 20) if readable(guest.fileno(), 5.0) else b""
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="aiohttp sends a body at once from Python 3.12 on")

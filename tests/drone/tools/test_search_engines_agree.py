@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import select
 import shutil
 import threading
 import time
@@ -23,6 +22,7 @@ from drone.tools.files.search import search_tool
 from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.journal import Outcome
 from mcc.rules.reads import Passage
+from tests.waiting import readable
 
 Use = Callable[..., Coroutine[Any, Any, Output]]
 
@@ -338,7 +338,7 @@ def ended(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([fd], [], [], 10)[0])
+        return readable(fd, 10)
     finally:
         os.close(fd)
 

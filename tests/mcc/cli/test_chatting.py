@@ -3,7 +3,6 @@
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
 import time
@@ -30,7 +29,7 @@ from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
 from tests.forking import popen
 from tests.mcc.cli.in_process import CliRunner
-from tests.waiting import until
+from tests.waiting import readable, until
 
 SECONDS = 30.0
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -54,7 +53,7 @@ class Terminal:
         """What is shown up to `text`, which must come; the next call goes on behind it."""
         deadline = time.monotonic() + SECONDS
         while text not in self._shown:
-            ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
+            ready = readable(self._ours, max(0.0, deadline - time.monotonic()))
             assert ready, f"{text!r} did not come after:\n{self._shown}"
             self._shown += _SEQUENCES.sub("", os.read(self._ours, 65_536).decode("utf-8", "replace"))
         before, _, self._shown = self._shown.partition(text)
