@@ -115,7 +115,9 @@ def sprung(root: Path) -> Iterator[str]:
         if (root.parent / CANARY).exists():
             (root.parent / CANARY).unlink()
             yield f"git runs a program in {above}"
-    named = (str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() or path.is_symlink())
+    # os.walk passes over a directory that is deleted meanwhile.
+    below = (Path(folder, name) for folder, folders, files in os.walk(root) for name in (*folders, *files))
+    named = (str(path.relative_to(root)) for path in below if path.is_file() or path.is_symlink())
     yield from (path for path in named if ".mcc-workspace" not in path and Protected().refuses(path) is not None)
     bare = ("lib.git/hooks/post-update", "lib.git/info/attributes", "lib.git/config.worktree")
     yield from (path for path in bare if (root / path).exists())

@@ -317,13 +317,18 @@ export function Following({ children }) {
   const inner = useRef();
   const stuck = useRef(true);
   const held = useRef(false);
+  const last = useRef(0);
   const [away, setAway] = useState(false);
   const down = () => {
     box.current.scrollTop = box.current.scrollHeight;
+    stuck.current = true;
   };
   const look = () => {
     const { scrollHeight, scrollTop, clientHeight } = box.current;
-    stuck.current = scrollHeight - scrollTop - clientHeight < 40;
+    // What grows before its end is looked at leaves nobody behind: only who scrolls up leaves the end.
+    const kept = stuck.current && !location.hash && scrollTop >= last.current;
+    stuck.current = kept || scrollHeight - scrollTop - clientHeight < 40;
+    last.current = scrollTop;
     setAway(!stuck.current);
   };
   useLayoutEffect(() => {
