@@ -3,13 +3,12 @@
 import gc
 import os
 import signal
-from typing import Any
 
 import pytest
 import structlog
 from hypothesis import settings
 
-from tests.spreading import ByGroupOrFile
+from tests.processes import GROUP
 
 settings.register_profile("mcc", deadline=None)
 settings.load_profile("mcc")
@@ -35,19 +34,14 @@ gc.set_threshold(700, 20, 100)
 gc.disable()  # while they are collected, of which hardly anything can be freed
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroupOrFile | None:
-    return ByGroupOrFile(config, log) if config.option.dist == "loadgroup" else None
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest begins first: families that wait for leases, then other groups, which start slowly."""
-    if getattr(config.option, "loadgroup", False):
+    if getattr(config.option, "processes", 0) > 1:
         items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("xdist_group") is None:
+    if item.get_closest_marker(GROUP) is None:
         return 2
     return 0 if item.path.parent.name == "faults" else 1
 

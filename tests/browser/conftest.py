@@ -17,6 +17,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.served import Served
 from tests.browser.door_seeds import FORGES, TRIGGER, TRIGGER_SECRET
+from tests.processes import GROUP
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDE, PHONE = (1440, 900), (390, 844)
@@ -37,8 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = [item for item in items if item.path.parent == Path(__file__).parent]
     files = sorted({item.path for item in here})
     for item in here:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(f"browser {files.index(item.path) % 2}"))
+        if item.get_closest_marker(GROUP) is None:
+            item.add_marker(pytest.mark.group(f"browser {files.index(item.path) % 2}"))
 
 
 def or_skip(missing: str) -> None:

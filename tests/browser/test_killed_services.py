@@ -20,7 +20,7 @@ from tests.browser.seeds import child, child_of, place, say
 from tests.ports import free_port
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("serve")
+pytestmark = pytest.mark.group("serve")
 
 CODE = "import sys; from mcc.api.serve import serve; from mcc.settings import load; sys.exit(serve(load()))"
 AGENTS = ("scout", "review")

@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(sh|toml|python)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 DEMO, YOURS, DOCUMENTS, MODEL, CHECK, HTTP, PYTHON = (code for _, code in BLOCKS)
 
-pytestmark = [pytest.mark.family, pytest.mark.xdist_group("family")]
+pytestmark = [pytest.mark.family, pytest.mark.group("family")]
 
 
 class Newcomer:

@@ -26,7 +26,7 @@ from tests.mcc.triggers.signing import SECRET, gitea, github, slack
 from tests.mcc.webhooks.chats import SLACK_TOKEN, FakeSlack, serving
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("worked examples")
+pytestmark = pytest.mark.group("worked examples")
 
 MARK = "<!-- mcc-reply:"
 OTHER_FORGES = "## Other forges"

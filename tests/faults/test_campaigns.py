@@ -134,7 +134,7 @@ def test_failing_places_of_drones_are_all_but_those_of_services_and_of_handing_b
 
 
 @pytest.mark.family
-@pytest.mark.xdist_group("outages")
+@pytest.mark.group("outages")
 @pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH")
 @pytest.mark.parametrize(("name", "database"), [("C19", "sqlite"), ("C8", "postgres")])
 def test_some_campaigns_keep_every_promise(name: str, database: str, tmp_path: Path) -> None:

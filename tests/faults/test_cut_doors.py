@@ -114,7 +114,7 @@ def test_an_order_with_two_ends_or_none_is_a_broken_promise() -> None:
 
 
 @pytest.mark.family
-@pytest.mark.xdist_group("faults")
+@pytest.mark.group("faults")
 def test_triggers_that_are_cut_and_killed_place_one_order_for_each_delivery(tmp_path: Path) -> None:
     tally = cut_door("triggers", 8, 1, seed=1, directory=tmp_path)
     assert not tally.problems, "\n".join(tally.problems)

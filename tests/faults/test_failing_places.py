@@ -13,7 +13,7 @@ from tests.faults.services import REDIS_SERVER
 
 pytestmark = [
     pytest.mark.family,
-    pytest.mark.xdist_group("killed drones"),
+    pytest.mark.group("killed drones"),
     pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH"),
 ]
 

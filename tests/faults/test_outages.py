@@ -23,7 +23,7 @@ from tests.faults.tcp import Toxics
 
 pytestmark = [
     pytest.mark.family,
-    pytest.mark.xdist_group("outages"),
+    pytest.mark.group("outages"),
     pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH"),
 ]
 

@@ -18,7 +18,7 @@ from tests.faults.services import REDIS_SERVER, Redis
 
 pytestmark = [
     pytest.mark.family,
-    pytest.mark.xdist_group("fail-over"),
+    pytest.mark.group("fail-over"),
     pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH"),
 ]
 

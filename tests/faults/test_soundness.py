@@ -39,7 +39,7 @@ def test_a_damaged_file_of_sqlite_is_found_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.family
-@pytest.mark.xdist_group("killed drones")
+@pytest.mark.group("killed drones")
 @pytest.mark.parametrize("what", ["words", "by_word"])
 def test_a_damaged_table_or_index_of_postgresql_is_found_out(server: Postgres, what: str) -> None:
     with psycopg.connect(server.url, autocommit=True) as link:

@@ -20,7 +20,7 @@ from tests.faults.standby import Pair, pair
 
 pytestmark = [
     pytest.mark.family,
-    pytest.mark.xdist_group("fail-over"),
+    pytest.mark.group("fail-over"),
     pytest.mark.skipif(REDIS_SERVER is None, reason="neither redis-server nor valkey-server is on PATH"),
 ]
 

@@ -14,7 +14,7 @@ from mcc.contracts.status import OrderStatus
 from tests.journey.conftest import House
 from tests.journey.script import HARBOUR, PILOT, ROPES, SEND_PILOT
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = pytest.mark.group("turns")
 
 ASK = {"permission": {"list_files": "ask"}, "on_ask": "wait"}
 

@@ -13,7 +13,7 @@ from mcc.contracts.wire import LARGEST_ENTRY_BYTES, STATUS_CHANNEL, order_channe
 from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import HARBOUR, SURVEY
 
-pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
+pytestmark = [pytest.mark.group("turns"), ON_SQLITE]
 
 SECONDS = 30
 MOVES = {"queued", "running", "succeeded"}

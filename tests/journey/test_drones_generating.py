@@ -25,7 +25,7 @@ from mcc.settings import load
 from tests.forking.popen import family_of_forks
 from tests.journey.conftest import FOREIGN
 
-pytestmark = pytest.mark.xdist_group("generating")
+pytestmark = pytest.mark.group("generating")
 
 COURSE = """
 blueprint: tides

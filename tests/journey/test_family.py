@@ -27,7 +27,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.local.presence import LocalService
 from tests.forking import popen
 
-pytestmark = pytest.mark.xdist_group("family")
+pytestmark = pytest.mark.group("family")
 
 COMMAND = [sys.executable, "-m", "mcc.cli.main"]
 PROMPT = "Explain this repository"

@@ -19,7 +19,7 @@ from mcc.contracts.wire import GenerationProgress, OrderEvent
 from tests.forking import popen
 from tests.journey.conftest import ON_SQLITE, House
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = pytest.mark.group("turns")
 
 ALL = 1_000
 

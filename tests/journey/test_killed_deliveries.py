@@ -11,7 +11,7 @@ from tests.faults.doors.deliveries import DeliveringFamily, delivering, judge_de
 from tests.faults.doors.house import DoorTally, judge_ends
 from tests.faults.members import until
 
-pytestmark = [pytest.mark.family, pytest.mark.xdist_group("killed deliveries")]
+pytestmark = [pytest.mark.family, pytest.mark.group("killed deliveries")]
 
 ENDED_SECONDS = 180.0
 

@@ -14,7 +14,7 @@ from mcc.contracts.status import OrderStatus
 from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import DOCK, HARBOUR
 
-pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
+pytestmark = [pytest.mark.group("turns"), ON_SQLITE]
 
 CLERK = """---
 name: clerk

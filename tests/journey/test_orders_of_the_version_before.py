@@ -23,7 +23,7 @@ from tests.next_version import overlay, said
 from tests.next_version.programs import Place, Programs, programs, redis_server
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("next version")
+pytestmark = pytest.mark.group("next version")
 
 
 @dataclass(frozen=True)

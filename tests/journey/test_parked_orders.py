@@ -30,7 +30,7 @@ from tests.forking.popen import family_of_forks
 from tests.journey.conftest import FOREIGN
 from tests.journey.script import EAST, HARBOUR, PATROL, ROPES, SAY_SHORT, SCRIPT, TIDE, WEST, write_harbour
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = pytest.mark.group("turns")
 
 BUSY = "busy"
 

@@ -53,7 +53,7 @@ CHANGING = [
 """What differs from run to run."""
 
 pytestmark = [
-    pytest.mark.xdist_group("real work"),
+    pytest.mark.group("real work"),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed (make system-deps)"),
 ]
 

@@ -10,7 +10,7 @@ from tests.journey.conftest import ON_SQLITE, House
 from tests.journey.script import HARBOUR, MEND
 from tests.journey.test_turns import finished
 
-pytestmark = [pytest.mark.xdist_group("turns"), ON_SQLITE]
+pytestmark = [pytest.mark.group("turns"), ON_SQLITE]
 
 
 def pier(house: House, name: str) -> Path:

@@ -23,7 +23,7 @@ from tests.journey.conftest import House
 from tests.journey.expected import Playwright, leaf_of
 from tests.journey.script import HARBOUR, NAME, REFUSED, SAY_SHORT, SAY_STRANGE, SLOW, STRANGE, SURVEY, WAIT
 
-pytestmark = pytest.mark.xdist_group("turns")
+pytestmark = pytest.mark.group("turns")
 
 
 def finished(mcc: MCC, order: WorkOrder) -> tuple[WorkOrder, list[Entry]]:

@@ -20,7 +20,7 @@ LONG = "cut_doors.py"
 
 def main(arguments: Sequence[str]) -> int:
     counting = Scores()
-    asked = [str(HERE), "-p", "no:xdist", "-o", f"python_files=test_*.py {LONG}", *arguments]
+    asked = [str(HERE), "-o", f"python_files=test_*.py {LONG}", *arguments]
     ended = int(pytest.main(asked, [counting]))
     if arguments:
         return ended

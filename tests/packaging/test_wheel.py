@@ -28,7 +28,7 @@ HOMES = {
     "UV_TOOL_BIN_DIR": ".local/bin",
 }
 
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = pytest.mark.group("wheel")
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ from tests.drone.worker.tool_drone import MASTER
 from tests.waiting import until
 
 pytestmark = [
-    pytest.mark.xdist_group("fenced drones"),
+    pytest.mark.group("fenced drones"),
     pytest.mark.skipif(SERVER is None, reason=WHY_NOT),
     pytest.mark.skipif(
         (found := Bubblewrap.found()) is None or found.problem() is not None, reason="there is no sandbox here"

@@ -17,7 +17,7 @@ import pytest
 from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 
-pytestmark = pytest.mark.xdist_group("serve")
+pytestmark = pytest.mark.group("serve")
 
 CODE = """
 import socket, sys

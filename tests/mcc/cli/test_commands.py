@@ -37,7 +37,7 @@ from mcc.store.store import Store, open_store
 from tests.forking import popen
 from tests.mcc.cli.in_process import CliRunner
 
-pytestmark = pytest.mark.xdist_group("commands")
+pytestmark = pytest.mark.group("commands")
 
 MCC = [sys.executable, "-m", "mcc.cli.main"]
 SEEN = "# Done\n⟦U+001B⟧[31mred⟦U+001B⟧[0m ⟦U+001B⟧]52;c;c2VjcmV0⟦U+0007⟧ [bold]kept[/bold]\n"
