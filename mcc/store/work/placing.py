@@ -152,7 +152,7 @@ class Placing:
         order = fresh_order(
             self.new, rows.orders[-1], rows.states[-1], session, by=self.by, on_ask=self.new.on_ask or self.on_ask
         )
-        return replace(accepted, order=order)
+        return AcceptedOrder(accepted.order_id, created=True, order=order, entries=accepted.entries)
 
     def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> AcceptedOrder:
         if row["body_digest"] != self.body_digest:
@@ -309,6 +309,7 @@ class Placing:
             "model": new.model,
             "inbox": told_when_ready(on_ask, session_id),
             "has_webhook": new.webhook_url is not None,
+            **dict.fromkeys(("budget_day", "reserved", "budget_json")),
         }
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)
