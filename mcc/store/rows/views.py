@@ -143,7 +143,8 @@ def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
         )
         .correlate(state)
     )
-    return ~blocking.exists()
+    # Nothing is before a first turn, as most are: looking for it would be half of the work.
+    return sa.or_(state.c.session_seq == 1, ~blocking.exists())
 
 
 def is_claimable(time: DatabaseTime, *, by_id: bool = False) -> sa.ColumnElement[bool]:
