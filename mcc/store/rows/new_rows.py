@@ -1,7 +1,7 @@
 """A buffer for the rows of new orders: one statement per table inserts them, however many orders there are."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fact import Fact
+from mcc.contracts.ids import fresh_ids
 from mcc.contracts.order import WorkOrder
 from mcc.store.database.columns import insert_of
 from mcc.store.database.direct import send_later
@@ -41,6 +42,8 @@ class AcceptedOrder:
 class NewRows:
     """Rows that an open transaction is about to insert. Code that has to read them back calls `insert` first."""
 
+    ids: Iterator[str] = field(default_factory=fresh_ids)
+    """Ids for new orders and sessions."""
     sessions: list[Row] = field(default_factory=list)
     orders: list[Row] = field(default_factory=list)
     states: list[Row] = field(default_factory=list)

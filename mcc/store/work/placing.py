@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl, merged
-from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.permission import OnAsk
@@ -144,7 +143,7 @@ class Placing:
         return accepted
 
     def _begin_session(self, connection: Connection, rows: NewRows) -> AcceptedOrder:
-        session = self._session(fresh_id())
+        session = self._session(next(rows.ids))
         accepted = self._insert(connection, rows, session["id"], 1, [])
         fork = self.derived.origin.order_id if self.derived and self.derived.origin.kind == "fork" else None
         source = source_of_fork(connection, fork)
@@ -280,7 +279,7 @@ class Placing:
         source = derived.origin.order_id if derived and beginning else None
         if source is not None:
             hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
-        order_id = beginning.order_id if beginning else fresh_id()
+        order_id = beginning.order_id if beginning else next(rows.ids)
         words, on_ask = derived.words if derived else (), new.on_ask or self.on_ask
         if turn > 1 and reads_words(new.kind):
             words = (*words, *take_words(connection, session_id, order_id))
