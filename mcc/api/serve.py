@@ -36,7 +36,7 @@ from mcc.dispatch.sweep import SweepLoop
 from mcc.dispatch.task_events import TaskEvents
 from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
-from mcc.resources import tune_allocator
+from mcc.resources import freeze_heap, tune_allocator
 from mcc.settings import (
     BadSettings,
     ServiceSettings,
@@ -275,6 +275,7 @@ async def _run(
     at = f"http://{Endpoint(host, port)}"
     courier = courier_of(settings, store, at, watched_secrets(settings), metrics.work.forge_failed)
     sending = asyncio.create_task(courier.run(), name="webhooks")
+    freeze_heap()
     try:
         await ApiServer(configured(app), service).serve(sockets=[listening])
     finally:

@@ -60,7 +60,8 @@ def checked_together(
         except Unacceptable as problem:
             yield problem
             continue
-        key = to_json({name: value for name, value in new.__dict__.items() if name not in UNCHECKED})
+        # What is not set has its default, and so is the same for all that set the same.
+        key = to_json({name: getattr(new, name) for name in sorted(new.model_fields_set - UNCHECKED)})
         if key not in known:
             try:
                 known[key] = _checked(new, settings, drones)

@@ -8,7 +8,7 @@ from mcc.contracts.callers import Actor
 from mcc.contracts.fact import Fact
 from mcc.contracts.order import NewOrder
 from mcc.contracts.questions import SessionWords
-from mcc.contracts.shape import Closed, JsonObject, Moment, Text
+from mcc.contracts.shape import Closed, JsonObject, Moment, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
@@ -67,7 +67,8 @@ class OrderQueued(Fact):
             "token": by.token if by else None,
         }
         copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in stated}
-        return OrderQueued(**copied, **stated)
+        # The order was validated, and its values are those of the fact.
+        return unchecked(OrderQueued, **copied, **stated)
 
 
 class OrderClaimed(Fact):

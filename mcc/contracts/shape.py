@@ -161,18 +161,27 @@ def unchecked(model: type[M], /, **fields: object) -> M:
     return instance
 
 
+def adopted(model: type[M], values: dict[str, Any], fields_set: set[str] | None = None) -> M:
+    """As `unchecked`, with the mapping itself as the model's dictionary: a quarter of the time for a model of many
+    fields, and more memory, so for models that are not kept. `fields_set` None: all fields."""
+    instance = model.__new__(model)
+    _set(instance, "__dict__", values)
+    _set_fields(instance, _all_fields(model) if fields_set is None else fields_set)
+    _set_extra(instance, None)
+    _set_private(instance, None)
+    return instance
+
+
 def lean_copy(instance: M) -> M:
     """The same model as `unchecked` would make it, with less memory: for validated models held in large numbers."""
     return unchecked(type(instance), **instance.__dict__)
 
 
 def without(instance: BaseModel, model: type[M], field: str) -> M:
-    """The same as the model that it extends by this field, made as `unchecked` does; `model_fields_set` stays."""
+    """The same as the model that it extends by this field, made as `adopted` does; `model_fields_set` stays."""
     values = {**instance.__dict__}
     del values[field]
-    made = unchecked(model, **values)
-    _set_fields(made, instance.model_fields_set - {field})
-    return made
+    return adopted(model, values, instance.model_fields_set - {field})
 
 
 def share_fields_set(instance: BaseModel) -> None:
@@ -310,5 +319,7 @@ def finite_json(value: object) -> bytes:
 def digest(value: object) -> str:
     """SHA-256 in hex of the canonical JSON of `value` (sorted keys, no spaces, ASCII)."""
     plain = value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
-    text = json.dumps(plain, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(plain).encode()).hexdigest()
+
+
+_CANONICAL = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=_plain)

@@ -77,6 +77,10 @@ def packed(entry: Entry) -> Packed:
     return Packed(entry.order_id, entry_message(entry))
 
 
+_PUBLISH = b"*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
+_DELETE = b"*2\r\n$3\r\nDEL\r\n$%d\r\n%b\r\n"
+"""Commands in Redis' wire format (RESP), each argument behind its length."""
+
 _READ_BYTES = 65_536
 """How much of Redis' replies is read at once."""
 
@@ -188,7 +192,8 @@ class AsyncPublisher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._prefix = redis.prefix
-        self._probe = _command(b"DEL", probe_key(redis.prefix).encode())
+        probe = probe_key(redis.prefix).encode()
+        self._probe = _DELETE % (len(probe), probe)
         self._redis = connect_async(redis, seconds=seconds)
         self._seconds = seconds
         self._tasks = tasks
@@ -235,7 +240,9 @@ class AsyncPublisher:
 
         A probe comes first: a replica would take the rest as well, and tell only its own subscribers.
         """
-        commands = [self._probe, *(_command(b"PUBLISH", channel.encode(), payload) for channel, payload in pairs)]
+        named = ((channel.encode(), payload) for channel, payload in pairs)
+        publishing = (_PUBLISH % (len(channel), channel, len(payload), payload) for channel, payload in named)
+        commands = [self._probe, *publishing]
         pool = self._redis.connection_pool
         # Connections stay in `_spare` instead of going back to the pool, whose bookkeeping takes longer than the
         # sending. Sending fails on a connection that was closed meanwhile, and `call_with_retry` then sends again.
@@ -283,8 +290,3 @@ async def _read_replies(reader: asyncio.StreamReader | None, commands: int) -> N
         raise ResponseError(refused[1:].decode(errors="replace"))
     if len(lines) != commands + 1 or lines[-1] or not all(line.startswith(b":") for line in lines[:-1]):
         raise RedisAway("Redis has answered something else")
-
-
-def _command(*parts: bytes) -> bytes:
-    """A command in Redis' wire format (RESP)."""
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)

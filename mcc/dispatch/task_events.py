@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import chain
 from threading import Event, Lock
 
 import structlog
@@ -191,14 +192,30 @@ class TaskEvents:
     def _publish(self, orders: Sequence[tuple[WorkOrder, str]]) -> None:
         """Send all events as one message, as Celery's own workers do."""
         dispatcher = self._dispatcher = self._dispatcher or self._connected()
-        as_worker, plain = False, self._redactor().text
-        for order, why in orders:
-            for kind, fields in events_of(order, self.shown(order, plain), why, plain=plain):
-                dispatcher.send(kind, **fields)
-                as_worker = as_worker or kind != "task-sent"
+        as_worker = False
+        for kind, fields in self._events(orders):
+            dispatcher.send(kind, **fields)
+            as_worker = as_worker or kind != "task-sent"
         dispatcher.flush(errors=False)
         if as_worker and not self._works:
             dispatcher.send("worker-offline")
+
+    def _events(self, orders: Sequence[tuple[WorkOrder, str]]) -> Sequence[TaskEvent]:
+        """The events of all these orders, without secrets."""
+        texts: list[str] = []
+
+        def noted(text: str) -> str:
+            texts.append(text)
+            return text
+
+        def events(plain: Callable[[str], str]) -> Sequence[TaskEvent]:
+            each = (events_of(order, self.shown(order, plain), why, plain=plain) for order, why in orders)
+            return list(chain.from_iterable(each))
+
+        made, redact = events(noted), self._redactor().text
+        # One search through all texts takes a hundredth of the time of one through each; few hold a secret.
+        together = "\n".join(texts)
+        return made if redact(together) is together else events(redact)
 
     def _connected(self) -> EventDispatcher:
         return EventDispatcher(

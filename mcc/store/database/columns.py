@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import registry
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlmodel import SQLModel
 
 
@@ -87,6 +89,24 @@ def postgres_rows(columns: Mapping[str, str]) -> str:
 def listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
     """A JSON list with one object per row, as `postgres_rows` expects it."""
     return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def insert_of(table: sa.Table, columns: Sequence[str], dialect: str) -> str:
+    """An INSERT in the driver's own syntax of rows with these columns; the others get their defaults.
+
+    SQLite takes a mapping for each row; PostgreSQL one parameter, the rows as a JSON list of objects.
+    """
+    defaults = {
+        column.name: json.dumps(column.default.arg)  # Numbers and booleans, which SQL spells as JSON does.
+        for column in table.columns
+        if isinstance(column.default, ScalarElementColumnDefault) and column.name not in columns
+    }
+    into = f"INSERT INTO {table.name} ({', '.join((*columns, *defaults))})"
+    if dialect == "sqlite":
+        return f"{into} VALUES ({', '.join((*(f':{name}' for name in columns), *defaults.values()))})"
+    postgres = postgresql.dialect()  # type: ignore[no-untyped-call]
+    typed = {name: table.c[name].type.compile(postgres) for name in columns}
+    return f"{into} SELECT {', '.join((*columns, *defaults.values()))} FROM ({postgres_rows(typed)}) AS given"
 
 
 HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}

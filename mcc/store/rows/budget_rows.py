@@ -245,6 +245,8 @@ def reserve(connection: Connection, wishes: Sequence[NewReservation]) -> Sequenc
             of_wish = accounts_of(connection, wish.by, wish.at)
             held[wish.by, wish.at] = [accounts.setdefault(account.place, account) for account in of_wish]
     settling = _to_settle(connection, take_last(connection, _settle))
+    if not accounts and not settling:
+        return [None] * len(wishes)
     for owner, day in sorted({*accounts, *settling}):
         row = {"of": owner, "on": day}
         if connection.execute(_LOCK_DAY, row).first() is None:

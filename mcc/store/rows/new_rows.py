@@ -1,20 +1,23 @@
 """A buffer for the rows of new orders: one statement per table inserts them, however many orders there are."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fact import Fact
+from mcc.contracts.ids import fresh_ids
 from mcc.contracts.order import WorkOrder
-from mcc.store.database.direct import execute_later
-from mcc.store.database.tables import ARTIFACT_USES, JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
-from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, keep_blobs
+from mcc.store.database.columns import insert_of
+from mcc.store.database.direct import send_later
+from mcc.store.database.tables import ARTIFACT_USES, KEYS, LABELS, ORDERS, SESSIONS, STATE
+from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, insert_rows, keep_blobs
 from mcc.store.rows.session_rows import mark_tainted, taints
 
 Row = Mapping[str, Any]
@@ -39,13 +42,15 @@ class AcceptedOrder:
 class NewRows:
     """Rows that an open transaction is about to insert. Code that has to read them back calls `insert` first."""
 
+    ids: Iterator[str] = field(default_factory=fresh_ids)
+    """Ids for new orders and sessions."""
     sessions: list[Row] = field(default_factory=list)
     orders: list[Row] = field(default_factory=list)
     states: list[Row] = field(default_factory=list)
     labels: list[Row] = field(default_factory=list)
     keys: list[Row] = field(default_factory=list)
     attachments: list[Row] = field(default_factory=list)
-    entries: list[Row] = field(default_factory=list)
+    entries: list[tuple[Any, ...]] = field(default_factory=list)
     blobs: dict[str, str] = field(default_factory=dict)
     uses: list[tuple[str, str]] = field(default_factory=list)
     copied: dict[str, list[Fact]] = field(default_factory=dict)
@@ -55,7 +60,7 @@ class NewRows:
         """Add the first entries of an order's journal, and answer them. Raises `BadEntry`."""
         blobs: dict[str, str] = {}
         entries = [draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)]
-        self.entries += [dict(zip(ENTRY_COLUMNS, entry_row(entry, 0, blobs), strict=True)) for entry in entries]
+        self.entries += (entry_row(entry, 0, blobs) for entry in entries)
         self.blobs |= blobs
         tainting: list[Fact] = [entry.fact for entry in entries if taints(entry.fact)]
         if tainting:
@@ -73,43 +78,36 @@ class NewRows:
 
     def insert(self, connection: Connection) -> None:
         """Insert all rows, those that are referred to first, and forget them."""
-        for statement, rows in (
-            (_SESSION, self.sessions),
-            (_ORDER, self.orders),
-            (_STATE, self.states),
-            (_LABEL, self.labels),
-            (_KEY, self.keys),
-            (_ATTACHMENT, self.attachments),
+        for table, rows in (
+            (SESSIONS, self.sessions),
+            (ORDERS, self.orders),
+            (STATE, self.states),
+            (LABELS, self.labels),
+            (KEYS, self.keys),
+            (ARTIFACT_USES, self.attachments),
         ):
-            _insert(connection, statement, rows)
+            _insert(connection, table, rows)
         if self.blobs:
-            keep_blobs(connection, self.blobs, int(self.entries[0]["at"]), self.uses)
+            keep_blobs(connection, self.blobs, int(self.entries[0][_AT]), self.uses)
             self.blobs.clear()
             self.uses.clear()
-        _insert(connection, _ENTRY, self.entries)
+        insert_rows(connection, self.entries)
+        self.entries.clear()
         for order_id, facts in self.copied.items():
             mark_tainted(connection, order_id, facts)
         self.copied.clear()
 
 
-_SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORDERS, STATE, LABELS))
-_KEY, _ENTRY, _ATTACHMENT = sa.insert(KEYS), sa.insert(JOURNAL), sa.insert(ARTIFACT_USES)
+_AT = ENTRY_COLUMNS.index("at")
 
 
-_DEFAULTS = {
-    table.name: {
-        column.name: column.default.arg
-        for column in table.columns
-        if isinstance(column.default, ScalarElementColumnDefault)
-    }
-    for table in (SESSIONS, ORDERS, STATE, LABELS, KEYS, JOURNAL, ARTIFACT_USES)
-}
-"""Values for columns that a row leaves out. A statement for which SQLAlchemy has to add them cannot be prepared."""
-
-
-def _insert(connection: Connection, statement: sa.Insert, rows: list[Row]) -> None:
+def _insert(connection: Connection, table: sa.Table, rows: list[Row]) -> None:
+    """Insert rows that all have the same columns, and forget them."""
     if rows:
-        defaults = _DEFAULTS[statement.table.name]
-        whole = [{**defaults, **row} for row in rows]
-        execute_later(connection, statement, whole if len(whole) > 1 else whole[0])
+        is_sqlite = connection.dialect.name == "sqlite"
+        text = _insert_of(table, tuple(rows[0]), connection.dialect.name)
+        send_later(connection, text, list(rows) if is_sqlite else (json.dumps(rows),))
         rows.clear()
+
+
+_insert_of = cache(insert_of)

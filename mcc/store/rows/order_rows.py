@@ -157,6 +157,8 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
         data, large = cut(to_json(fact.stored), blobs)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
+    # Asked for by its class: a model takes long to say that it has no such attribute.
+    call = getattr(fact, "call_id", None) if "call_id" in type(fact).__pydantic_fields__ else None
     return (
         entry.order_id,
         entry.seq,
@@ -167,7 +169,7 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
         entry.parent_id,
         entry.agent,
         entry.depth,
-        fact.child_id if isinstance(fact, AgentDelivered) else getattr(fact, "call_id", None),
+        fact.child_id if isinstance(fact, AgentDelivered) else call,
         data,
         large,
     )

@@ -13,7 +13,7 @@ from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, OrderOutcome, WorkOrder
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.questions import SessionWords
-from mcc.contracts.shape import unchecked
+from mcc.contracts.shape import adopted
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
 from mcc.contracts.waits import WaitsFor
@@ -143,7 +143,8 @@ def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
         )
         .correlate(state)
     )
-    return ~blocking.exists()
+    # Nothing is before a first turn, as most are: looking for it would be half of the work.
+    return sa.or_(state.c.session_seq == 1, ~blocking.exists())
 
 
 def is_claimable(time: DatabaseTime, *, by_id: bool = False) -> sa.ColumnElement[bool]:
@@ -263,9 +264,9 @@ def fresh_order(
     on_ask: OnAsk,
 ) -> WorkOrder:
     """An order that begins a session, made from the rows that are inserted for it, without its queue position."""
-    return unchecked(
+    return adopted(
         WorkOrder,
-        **{
+        {
             **_FRESH,
             **new.__dict__,
             "id": order["id"],

@@ -27,6 +27,8 @@ from mcc.store.rows.transitions import POSITIONS
 from mcc.store.rows.views import claimable, first_before, is_status, live_drones, told_waits, work_order
 
 _Row: TypeAlias = sa.RowMapping | Mapping[str, Any]
+_Drone: TypeAlias = tuple[frozenset[str], int, Any]
+"""The queues and slots of a drone, and its row."""
 
 _FIRST = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
 _LAST_TWO = (
@@ -86,6 +88,18 @@ def _holders() -> sa.Select[Any]:
 _HOLDERS = _holders()
 
 
+@lru_cache(maxsize=32)
+def _place(time: DatabaseTime) -> sa.Select[Any]:
+    """The `place` of order `mine`, whose priority is `urgency`, among the first `POSITIONS` claimable orders of the
+    queue `wanted`; `is_counted` 0: it is not one of these."""
+    first = claimable(time, POSITIONS).subquery()
+    mine, urgency = sa.bindparam("mine", type_=sa.String()), sa.bindparam("urgency", type_=sa.Integer())
+    counted = sa.func.coalesce(sa.func.max(sa.case((first.c.order_id == mine, 1), else_=0)), 0)
+    return sa.select(sa.func.count().label("place"), counted.label("is_counted")).where(
+        sa.or_(first.c.priority < urgency, sa.and_(first.c.priority == urgency, first.c.order_id <= mine))
+    )
+
+
 @lru_cache(maxsize=256)
 def _room(registration_json: str) -> tuple[frozenset[str], int]:
     """The queues and slots of a drone. Cached as a registration is long, and changes only when its drone starts."""
@@ -105,10 +119,11 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
 
 
 def in_line(connection: Connection, order: WorkOrder, time: DatabaseTime) -> WorkOrder:
-    """A queued order that was just placed, with what it waits for."""
-    row = {"id": order.id, "status": order.status.value, "queue": order.queue}
-    waits = _waits(connection, [row], time)[order.id]
-    return order.model_copy(update=told_waits(waits))
+    """A queued order that has just begun its session, with what it waits for: nothing is before it there, and it has
+    not asked for its workspace yet."""
+    row = connection.execute(_place(time), {"wanted": order.queue, "mine": order.id, "urgency": order.priority}).one()
+    queued = _told(order.queue, _drones(connection, time), position=row.place if row.is_counted else None)
+    return order.model_copy(update=told_waits(waits_for(OrderStatus.QUEUED, queued=queued)))
 
 
 def waits_of(connection: Connection, order_ids: Sequence[str], time: DatabaseTime) -> Mapping[str, WaitsFor | None]:
@@ -178,22 +193,37 @@ def _queued(connection: Connection, rows: Sequence[_Row], time: DatabaseTime) ->
     wanted = {"ids": [row["id"] for row in rows]}
     earlier = {row.order_id: row.first for row in connection.execute(_FIRST, wanted)}
     holders = {row.order_id: row.holder for row in connection.execute(_HOLDERS, wanted)}
-    drones = [(*_room(row.registration_json), row) for row in connection.execute(live_drones(time))]
-    made: dict[str, Queued] = {}
-    for row in rows:
-        here = [(slots, drone) for queues, slots, drone in drones if row["queue"] in queues]
-        at_work = [(slots, drone.active) for slots, drone in here if not drone.draining]
-        made[row["id"]] = Queued(
-            row["queue"],
-            earlier.get(row["id"]),
-            holders.get(row["id"]),
-            places.get(row["id"]),
-            drones=len(at_work),
-            leaving=len(here) - len(at_work),
-            slots=sum(slots for slots, _ in at_work),
-            active=sum(active for _, active in at_work),
-        )
-    return made
+    drones = _drones(connection, time)
+    return {
+        id: _told(row["queue"], drones, earlier.get(id), holders.get(id), places.get(id))
+        for row in rows
+        for id in (row["id"],)
+    }
+
+
+def _drones(connection: Connection, time: DatabaseTime) -> Sequence[_Drone]:
+    return [(*_room(row.registration_json), row) for row in connection.execute(live_drones(time))]
+
+
+def _told(
+    queue: str,
+    drones: Sequence[_Drone],
+    earlier_turn: str | None = None,
+    workspace_of: str | None = None,
+    position: int | None = None,
+) -> Queued:
+    here = [(slots, drone) for queues, slots, drone in drones if queue in queues]
+    at_work = [(slots, drone.active) for slots, drone in here if not drone.draining]
+    return Queued(
+        queue,
+        earlier_turn,
+        workspace_of,
+        position,
+        drones=len(at_work),
+        leaving=len(here) - len(at_work),
+        slots=sum(slots for slots, _ in at_work),
+        active=sum(active for _, active in at_work),
+    )
 
 
 def _deliveries_so_far(connection: Connection, orders: Sequence[WorkOrder]) -> Mapping[str, GitDelivery]:

@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.callers import Actor
 from mcc.contracts.control import Control, ControlKind, NewControl, merged
-from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.permission import OnAsk
@@ -144,7 +143,7 @@ class Placing:
         return accepted
 
     def _begin_session(self, connection: Connection, rows: NewRows) -> AcceptedOrder:
-        session = self._session(fresh_id())
+        session = self._session(next(rows.ids))
         accepted = self._insert(connection, rows, session["id"], 1, [])
         fork = self.derived.origin.order_id if self.derived and self.derived.origin.kind == "fork" else None
         source = source_of_fork(connection, fork)
@@ -152,7 +151,7 @@ class Placing:
         order = fresh_order(
             self.new, rows.orders[-1], rows.states[-1], session, by=self.by, on_ask=self.new.on_ask or self.on_ask
         )
-        return replace(accepted, order=order)
+        return AcceptedOrder(accepted.order_id, created=True, order=order, entries=accepted.entries)
 
     def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> AcceptedOrder:
         if row["body_digest"] != self.body_digest:
@@ -280,7 +279,7 @@ class Placing:
         source = derived.origin.order_id if derived and beginning else None
         if source is not None:
             hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
-        order_id = beginning.order_id if beginning else fresh_id()
+        order_id = beginning.order_id if beginning else next(rows.ids)
         words, on_ask = derived.words if derived else (), new.on_ask or self.on_ask
         if turn > 1 and reads_words(new.kind):
             words = (*words, *take_words(connection, session_id, order_id))
@@ -309,6 +308,7 @@ class Placing:
             "model": new.model,
             "inbox": told_when_ready(on_ask, session_id),
             "has_webhook": new.webhook_url is not None,
+            **dict.fromkeys(("budget_day", "reserved", "budget_json")),
         }
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)

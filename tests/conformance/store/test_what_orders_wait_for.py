@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from mcc.contracts.callers import Actor
 from mcc.contracts.control import ControlKind, NewControl
@@ -10,9 +11,11 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.model_facts import ModelRetried, ModelStarted
+from mcc.contracts.order import NewOrder
 from mcc.contracts.status import WaitingReason
 from mcc.contracts.waits import WaitsFor
-from mcc.store.rows.values import Parking, WorkspaceHold
+from mcc.store.rows.transitions import POSITIONS
+from mcc.store.rows.values import BatchOrder, Parking, WorkspaceHold
 from tests.conformance.store.scene import Held, Scene, started
 
 WRITER = WorkspaceHold("key")
@@ -44,6 +47,27 @@ def test_without_a_drone_for_its_queue_an_order_waits_for_one(scene: Scene) -> N
     assert waits(scene, order.id) == WaitsFor(
         kind="slot", position=1, message="1st in line on default: 0 of 4 slots are taken"
     )
+
+
+def test_placing_an_order_tells_what_reading_it_tells(scene: Scene) -> None:
+    """Its place counts what is more urgent or older, of its queue, and not what waits behind a turn; up to 200."""
+    scene.drone(queues=("default", "gpu"))
+    session = scene.place().session_id
+    scene.place(session_id=session)
+    places: tuple[tuple[dict[str, Any], int], ...] = (
+        ({}, 2),
+        ({"priority": 9}, 3),
+        ({"priority": 1}, 1),
+        ({"queue": "gpu"}, 1),
+    )
+    for fields, position in places:
+        order = scene.place(**fields)
+        assert order.queue_position == position
+        assert (order.waits_for, order) == (waits(scene, order.id), scene.store.orders.get(order.id))
+    scene.store.orders.place_all([BatchOrder(NewOrder(prompt="one of many"))] * 196, by=Actor("someone"))
+    assert scene.place().queue_position == POSITIONS == 200
+    beyond = scene.place()
+    assert beyond.queue_position is None and beyond.waits_for == waits(scene, beyond.id)
 
 
 def test_a_drone_that_leaves_takes_no_order_and_a_lost_one_is_none(scene: Scene) -> None:

@@ -4,7 +4,7 @@ import tracemalloc
 from collections.abc import Callable
 
 from mcc.contracts.model_facts import ModelStarted
-from mcc.contracts.shape import lean_copy, unchecked
+from mcc.contracts.shape import adopted, lean_copy, unchecked
 from mcc.contracts.usage import Usage
 
 STARTED = {"round": 1, "try": 1, "model": "fake", "reserved_tokens": 5}
@@ -35,7 +35,7 @@ def bytes_of_each(make: Callable[[], object], count: int = 500) -> float:
 
 def test_an_unchecked_fact_says_what_a_checked_one_says() -> None:
     checked = ModelStarted.model_validate(STARTED)
-    for fact in (made(), lean_copy(checked)):
+    for fact in (made(), lean_copy(checked), adopted(ModelStarted, {**checked.__dict__})):
         assert fact == checked
         assert fact.model_dump_json(by_alias=True) == checked.model_dump_json(by_alias=True)
         assert fact.model_copy(update={"model": "other"}).model == "other"

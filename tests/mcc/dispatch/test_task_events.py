@@ -169,6 +169,19 @@ def test_what_happened_at_once_is_one_message_and_a_service_is_no_worker(redis_u
     service.close()
 
 
+def test_of_orders_told_at_once_the_one_with_a_secret_shows_none_and_the_others_all(redis_url: str) -> None:
+    service = TaskEvents(RedisAt(redis_url), "mcc@host", lambda: Redactor([SECRET]), works=False)
+    with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
+        heard.psubscribe("*celeryev*")
+        assert heard.get_message(timeout=5)
+        for prompt in ("Explain it", f"Say {SECRET} aloud"):
+            service.report(an_order(prompt=prompt))
+        first, second = events_in(heard.get_message(timeout=5))
+    assert first["args"].startswith("('Explain it', 'master'")
+    assert second["args"].startswith("('Say [redacted] aloud', 'master'")
+    service.close()
+
+
 def events_in(message: Any) -> list[dict[str, Any]]:
     """The events in a message as kombu publishes it."""
     body = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
