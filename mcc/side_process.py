@@ -113,11 +113,10 @@ class SideProcess:
     def _started(self) -> "subprocess.Popen[bytes]":
         self.starts += 1
         try:
-            # -I -S (isolated, no site): neither the environment nor the current directory decides what it imports.
             mine = (json.dumps(import_path()), self._name, str(os.getpid()), str(self._memory_bytes))
             with PROCESSORS.all_available():
                 process = subprocess.Popen(
-                    (sys.executable, "-I", "-S", "-c", _BEGIN, *mine),
+                    (*isolated_interpreter(), "-c", _BEGIN, *mine),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -180,6 +179,13 @@ def _ready(back: int, to: int | None) -> frozenset[int]:
     return frozenset(fd for fd, _ in polled.poll(_POLL_SECONDS * 1_000))
 
 
+def isolated_interpreter() -> list[str]:
+    """The command of an interpreter for a child process: neither environment nor current directory decides what it
+    imports (-I), and `site` is not run (-S). Compiled sources are read, and written, where this process does it."""
+    prefix = () if sys.pycache_prefix is None else ("-X", f"pycache_prefix={sys.pycache_prefix}")
+    return [sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), *prefix]
+
+
 def import_path() -> list[str]:
     """`sys.path` for a child process: this package first, relative entries left out, so that the current directory
     contributes no modules."""
@@ -194,6 +200,8 @@ def main() -> None:
     _limit_self(int(parent), int(memory_bytes))
     module, _, function = name.partition(":")
     work: Callable[[Any], object] = getattr(importlib.import_module(module), function)()
+    # Not before: where compiled modules cannot be kept, every process compiles them anew.
+    _limit(resource.RLIMIT_FSIZE, 0)
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
         asked = json.loads(line)
@@ -219,15 +227,19 @@ def _answer(work: Callable[[Any], object], question: object) -> dict[str, object
 
 
 def _limit_self(parent: int, memory_bytes: int) -> None:
-    """Die with the parent, cap memory and file writes, and lower the priority."""
+    """Die with the parent, cap memory, and lower the priority."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # If the parent died before the call above, no signal comes any more.
     if os.getppid() != parent:
         sys.exit(0)
     os.nice(_NICER)
-    for limit, value in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
-        hard = resource.getrlimit(limit)[1]
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        with suppress(ValueError, OSError):
-            resource.setrlimit(limit, (allowed, allowed))
+    _limit(resource.RLIMIT_AS, memory_bytes)
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def _limit(limit: int, value: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(limit, (allowed, allowed))

@@ -5,7 +5,6 @@ import json
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from drone.egress.plan import MESSAGE_BYTES, EgressGrant, EgressPlan, decoded, e
 from drone.sandbox.custody import Custody, TermOver
 from mcc.contracts.ids import fresh_id
 from mcc.processors import PROCESSORS
-from mcc.side_process import import_path
+from mcc.side_process import import_path, isolated_interpreter
 
 ANSWER_SECONDS = 30.0
 """How long to wait for the proxy. It is stopped while the drone may not act, and answers only after that."""
@@ -247,11 +246,11 @@ class ProxyProcess:
 
 
 def _spawn(control: int) -> "subprocess.Popen[bytes]":
-    """Start the proxy as a fresh interpreter (-I -S, no environment): neither environment nor current directory decides
-    what it imports, and none of the drone's keys are in its memory, as they would be after a fork."""
+    """Start the proxy as a fresh isolated interpreter, without environment: nothing around it decides what it imports,
+    and none of the drone's keys are in its memory, as they would be after a fork."""
     with PROCESSORS.all_available():
         return subprocess.Popen(
-            (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
+            (*isolated_interpreter(), "-c", _BEGIN, json.dumps(import_path()), str(control)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

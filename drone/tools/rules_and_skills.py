@@ -1,6 +1,5 @@
 """A workspace's texts for agents: rules, agent files, and skills, which are short guides to a kind of work."""
 
-import json
 import os
 import stat
 import time
@@ -9,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from drone.agent.turns.toolset import Output
 from drone.definitions import Definitions
@@ -20,7 +18,7 @@ from drone.tools.frame.display_text import cut, display_path, strip_controls, wo
 from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.shape import Text, to_json
+from mcc.contracts.shape import Text
 from mcc.contracts.similar import close_matches
 from mcc.definitions.front_matter import (
     FILE_BYTES,
@@ -35,6 +33,7 @@ from mcc.definitions.rights import GroupTable
 from mcc.definitions.scopes import (
     WORKSPACE_DIRECTORY,
     AgentFile,
+    agent_file_parser,
     in_folders,
     place_of,
     within_bounds,
@@ -159,21 +158,6 @@ class AgentReader:
 
     def close(self) -> None:
         self._aside.close()
-
-
-def agent_file_parser() -> Callable[[Any], object]:
-    """The function that the separate process runs: from an agent file to its definition and warnings, or an error."""
-
-    def parse_file(question: Any) -> object:
-        file = AgentFile(question["name"], question["source"], question["text"].encode())
-        try:
-            definition, warnings = workspace_agent(file, question["groups"])
-        except DefinitionError as error:
-            return {"error": [error.sentence, error.line]}
-        sentences = [(warning.sentence, warning.line) for warning in warnings]
-        return {"definition": json.loads(to_json(definition)), "warnings": sentences}
-
-    return parse_file
 
 
 WORKSPACE_SKILLS = ".mcc/skills"

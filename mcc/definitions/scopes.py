@@ -1,12 +1,14 @@
 """Merging of agent files from all scopes: shipped, operator's, user's, workspace's."""
 
+import json
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
+from mcc.contracts.shape import to_json
 from mcc.definitions.agents import line_of_spawn, parse_agent
 from mcc.definitions.front_matter import DefinitionError, NotAgreed, Notice, decoded, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, allowed_to
@@ -76,6 +78,21 @@ def workspace_agent(
     warnings: list[DefinitionError] = []
     definition = parse_agent(file.text(), file.source, groups, warnings.append)
     return _checked(definition, file), tuple(warnings)
+
+
+def agent_file_parser() -> Callable[[Any], object]:
+    """The function that the separate process runs: from an agent file to its definition and warnings, or an error."""
+
+    def parse_file(question: Any) -> object:
+        file = AgentFile(question["name"], question["source"], question["text"].encode())
+        try:
+            definition, warnings = workspace_agent(file, question["groups"])
+        except DefinitionError as error:
+            return {"error": [error.sentence, error.line]}
+        sentences = [(warning.sentence, warning.line) for warning in warnings]
+        return {"definition": json.loads(to_json(definition)), "warnings": sentences}
+
+    return parse_file
 
 
 def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:

@@ -85,9 +85,13 @@ def function(name: str) -> Callable[[F], F]:
 def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = None) -> Functions:
     """The marked functions in these modules, restricted to `names` if given. Raises ValueError for a duplicate name."""
     functions: dict[str, RuleFunction] = {}
+    routines: dict[type, bool] = {}  # by type, because a process has a hundred thousand members
     for module in modules:
         for member in list(vars(module).values()):
-            name = getattr(member, _MARK, None) if inspect.isroutine(member) else None
+            kind = type(member)
+            if kind not in routines:
+                routines[kind] = inspect.isroutine(member)
+            name = getattr(member, _MARK, None) if routines[kind] else None
             if not isinstance(name, str) or (names is not None and name not in names):
                 continue
             if name in functions and functions[name] is not member:

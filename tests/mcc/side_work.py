@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Answering = Callable[[Any], object]
@@ -19,6 +20,14 @@ def who() -> Answering:
         "environment": dict(os.environ),
         "cwd": os.getcwd(),
     }
+
+
+def writing() -> Answering:
+    """Loads a module that no test needs, and answers a path with how many characters it could write there."""
+    import colorsys
+
+    assert colorsys
+    return lambda path: Path(path).write_text("more")
 
 
 def spin() -> Answering:

@@ -64,6 +64,33 @@ def test_the_process_has_no_environment_and_lower_priority() -> None:
     assert set(told["environment"]) <= {"LC_CTYPE"} and told["cwd"] == "/"
 
 
+def test_it_writes_no_file_once_it_has_a_question(tmp_path: Path) -> None:
+    with closing(SideProcess(side_work.writing)) as side, pytest.raises(CutOff, match="OSError"):
+        side.ask(str(tmp_path / "new"), 5)
+    assert not (tmp_path / "new").exists() or not (tmp_path / "new").read_bytes()
+
+
+WRITES = """\
+import sys
+from mcc.side_process import CutOff, SideProcess
+from tests.mcc import side_work
+side = SideProcess(side_work.writing)
+try:
+    side.ask(sys.argv[1], 5)
+except CutOff:
+    side.close()
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_it_compiles_is_kept_where_its_parent_keeps_it_or_nowhere(tmp_path: Path, kept: bool) -> None:
+    options = ("-X", f"pycache_prefix={tmp_path / 'compiled'}", *(() if kept else ("-B",)))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    words = (sys.executable, *options, "-c", WRITES, str(tmp_path / "new"))
+    subprocess.run(words, env={**environment, "PYTHONPATH": str(ROOT)}, check=True)
+    assert bool([*tmp_path.rglob("colorsys.*.pyc")]) == kept
+
+
 @pytest.fixture
 def pipe(tmp_path: Path) -> str:
     """A named pipe that work which never ends opens: a test that opens it too knows that the work has begun."""

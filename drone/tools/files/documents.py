@@ -25,6 +25,8 @@ def pdf_problem() -> str | None:
 
 def pdf_reader() -> Callable[[Any], object]:
     """The function that the separate process runs: from a PDF file as base64 to `[text, pages]`."""
+    import pypdf  # noqa: F401 - before the first question, while what is compiled of it can still be kept
+
     return lambda question: _pdf_text(base64.b64decode(str(question)))
 
 

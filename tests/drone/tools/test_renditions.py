@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 from PIL import Image
 
-from drone.tools.files.rendition import EDGE, JPEG_BYTES, PNG_BYTES, Renderer
+from drone.tools.files.pictures import EDGE, JPEG_BYTES, PNG_BYTES
+from drone.tools.files.rendition import Renderer
 from mcc.contracts.media import BadPicture
 
 Size = tuple[int, int]
