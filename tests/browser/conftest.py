@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from mcc.contracts.callers import OPERATOR
+from mcc.feed.feed import Pace
 from mcc.settings import ServiceSettings
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -49,17 +51,48 @@ def or_skip(missing: str) -> None:
     pytest.skip(missing)
 
 
-# Until it is closed, its event loop runs in this thread, and no other test may have one.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        or_skip("there is no Chromium")
-    with sync_playwright() as playwright:
+class Browsers:
+    """At most one browser, for all tests of this folder that follow each other."""
+
+    def __init__(self) -> None:
+        self._started: Browser | None = None
+        self._stack = ExitStack()
+
+    def one(self) -> Browser:
+        """Skips where there is no Chromium."""
+        if self._started is None or not self._started.is_connected():
+            self.close()
+            self._started = self._start()
+        return self._started
+
+    def close(self) -> None:
+        self._started = None
+        self._stack.close()
+
+    def _start(self) -> Browser:
+        if CHROMIUM is None:
+            or_skip("there is no Chromium")
+        playwright = self._stack.enter_context(sync_playwright())
         # Its own sandbox cannot be made by root, as whom tests in containers run.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield started
-        started.close()
+        self._stack.callback(started.close)
+        return started
+
+
+BROWSERS = pytest.StashKey[Browsers]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Until it is closed, its event loop runs in this thread, and no other test may have one."""
+    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+        item.session.stash.setdefault(BROWSERS, Browsers()).close()
+
+
+@pytest.fixture
+def browser(request: pytest.FixtureRequest) -> Browser:
+    return request.session.stash.setdefault(BROWSERS, Browsers()).one()
 
 
 @pytest.fixture
@@ -76,7 +109,9 @@ class Hooked(Served):
 @pytest.fixture
 def served(store: Store, tmp_path: Path) -> Iterator[Served]:
     settings = ServiceSettings.model_validate({"data_dir": tmp_path, "triggers": {"issues": TRIGGER}, "forges": FORGES})
-    with Hooked(store, tmp_path, settings=settings) as service:
+    # A fifth as often as elsewhere: several tabs look for seconds, and each look costs.
+    pace = Pace(poll_seconds=0.2, poll_without_hints_seconds=0.1)
+    with Hooked(store, tmp_path, settings=settings, pace=pace) as service:
         yield service
 
 
@@ -114,12 +149,12 @@ def open_page(browser: Browser, served: Served, expected: list[re.Pattern[str]])
             context.add_init_script(path=script)
         context.on("console", note)
         context.on("weberror", lambda thrown: complaints.append(f"thrown: {thrown.error}"))
+        # As its page does it, which would be drawn three times until the one that is wanted is there.
+        said = {"code": link(served, who).partition("#")[2]}
+        context.request.post(f"{served.url}/api/v1/signin", data=said, fail_on_status_code=True)
         page = context.new_page()
-        page.goto(link(served, who))
+        page.goto(f"{served.url}/{path}")
         page.wait_for_selector("nav.rail", state="attached")
-        if path:
-            page.goto(f"{served.url}/{path}")
-            page.wait_for_selector("nav.rail", state="attached")
         return page
 
     yield opened

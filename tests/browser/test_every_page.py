@@ -56,6 +56,18 @@ SHOWS = {
 GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
 RUN = """axe.run().then((found) => found.violations.map(
   (each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`))"""
+RUN_ON_COLOURS = RUN.replace("axe.run()", "axe.run({ runOnly: ['color-contrast', 'link-in-text-block'] })")
+"""In another theme, only these rules can find something else."""
+
+EXAMINED = {
+    "ok": True,
+    "findings": [
+        {"what": "database", "state": "warning", "detail": "", "advice": "mcc up makes it, or mcc db upgrade"}
+    ],
+    "repairs": [],
+    "at": "2026-01-01T00:00:00Z",
+}
+"""What the page of the doctor is told here, where nobody has to look anew."""
 
 
 @pytest.fixture(scope="session")
@@ -67,9 +79,8 @@ def axe() -> Path:
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_drawn_and_axe_finds_nothing(
-    theme: str, size: tuple[int, int], axe: Path, store: Store, open_page: OpenPage
+def test_every_page_is_drawn_and_axe_finds_nothing_in_either_theme(
+    size: tuple[int, int], axe: Path, store: Store, open_page: OpenPage
 ) -> None:
     seeded, document = seed(store), seed_document(store)
     add_person(store, "Ada", Role.OPERATOR)
@@ -79,14 +90,18 @@ def test_every_page_is_drawn_and_axe_finds_nothing(
     seed_deliveries(store)
     named = {"DONE": seeded.done, "ASKING": seeded.asking, "QUEUED": seeded.queued, "DOCUMENT": document}
     named |= {"SCHEDULE": schedule, "WEBHOOK": webhook, "DELIVERED": deliver(store)}
-    page = open_page("", theme, size, axe)
+    page = open_page("", "light", size, axe)
     answer_usage(page)
+    page.route("**/api/v1/doctor", lambda route: route.fulfill(json=EXAMINED))
     found = {}
     for path, text in SHOWS.items():
         address = path
         for name, wanted in named.items():
             address = address.replace(name, wanted)
+        page.emulate_media(color_scheme="light")
         page.evaluate(GO, f"/{address}")
         page.locator("main").get_by_text(text).first.wait_for()
-        found[path] = page.evaluate(RUN)
+        found[path, "light"] = page.evaluate(RUN)
+        page.emulate_media(color_scheme="dark")
+        found[path, "dark"] = page.evaluate(RUN_ON_COLOURS)
     assert {path: faults for path, faults in found.items() if faults} == {}
