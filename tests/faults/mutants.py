@@ -78,7 +78,7 @@ class Fate:
 
 
 def _pytest(name: str, *arguments: str) -> Tier:
-    return Tier(name, ("-m", "pytest", "-n", "0", "-q", "-x", "-p", "no:cacheprovider", *arguments))
+    return Tier(name, ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments))
 
 
 CONFORMANCE = _pytest("conformance", "tests/conformance/store", "-k", "sqlite and not machine")

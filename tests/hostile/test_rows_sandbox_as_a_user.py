@@ -36,7 +36,7 @@ def test_every_wall_that_stands_for_root_stands_for_a_user() -> None:
     found_sandbox()
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="mcc-nobody-") as home:
         os.chown(home, NOBODY, NOBODY)
-        how = ("-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp", f"{home}/made")
+        how = ("-q", "-p", "no:cacheprovider", "--basetemp", f"{home}/made")
         ran = subprocess.run(
             (sys.executable, "-m", "tests.hostile.as_a_user", str(NOBODY), *how, *attacks()),
             cwd=HERE,
